@@ -1,0 +1,208 @@
+"""`GZSLDataset`: samples, labels, class descriptions and the split, checked once on construction."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from cosmo.validation import as_class_index, check_descriptions, check_features, encode_labels
+
+__all__ = ["DataError", "GZSLDataset", "Split"]
+
+
+class DataError(ValueError):
+    """A data file or data set that cannot be used; the message says what is wrong with which part."""
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Which rows are for what: 0-based row numbers under the names of the proposed splits.
+
+    Parameters
+    ----------
+    trainval, test_seen, test_unseen : array of int
+        Training rows; held-back rows of the same classes; rows of the classes without training rows.
+    train, val : array of int, optional
+        Class-wise split into training and validation classes. As distributed these **contain rows
+        of** `test_seen`; `cosmo.protocol` removes them.
+
+    Examples
+    --------
+    >>> Split(trainval=[0, 1, 2], test_seen=[3], test_unseen=[4, 5]).trainval
+    array([0, 1, 2])
+    """
+
+    trainval: NDArray[np.intp]
+    test_seen: NDArray[np.intp]
+    test_unseen: NDArray[np.intp]
+    train: NDArray[np.intp] | None = None
+    val: NDArray[np.intp] | None = None
+
+    def __post_init__(self) -> None:
+        for part in fields(self):
+            rows = getattr(self, part.name)
+            if rows is None:
+                continue
+            rows = np.asarray(rows)
+            if rows.size == 0:
+                rows = rows.astype(np.intp)
+            if rows.ndim != 1 or rows.dtype.kind not in "iu":
+                raise DataError(
+                    f"split.{part.name} must be a 1-D array of row numbers, got {rows.dtype} {rows.shape}"
+                )
+            if len(np.unique(rows)) != len(rows):
+                raise DataError(f"split.{part.name} names a row more than once")
+            object.__setattr__(self, part.name, rows.astype(np.intp))
+        if (self.train is None) != (self.val is None):
+            raise DataError("split.train and split.val come together: give both or neither")
+
+    def check(self, codes: NDArray[np.intp], classes: pd.Index) -> None:
+        """Raise `DataError` where rows or classes overlap that must not."""
+        n = len(codes)
+        for part in fields(self):
+            rows = getattr(self, part.name)
+            if rows is not None and rows.size and (rows.min() < 0 or rows.max() >= n):
+                raise DataError(
+                    f"split.{part.name} points to row {int(rows.max())}, but there are {n} samples"
+                )
+        if self.trainval.size == 0:
+            raise DataError("split.trainval is empty: there is nothing to learn from")
+        self._disjoint(("trainval", "test_seen"), ("trainval", "test_unseen"), ("test_seen", "test_unseen"))
+        trained = np.unique(codes[self.trainval])
+        both = np.intersect1d(trained, codes[self.test_unseen])
+        if both.size:
+            raise DataError(f"a class is both seen and unseen: {_names(classes, both)}")
+        strangers = np.setdiff1d(codes[self.test_seen], trained)
+        if strangers.size:
+            raise DataError(
+                f"split.test_seen has classes without training rows: {_names(classes, strangers)}"
+            )
+        if len(trained) < 2:
+            raise DataError(f"only one seen class ({_names(classes, trained)}); at least two are needed")
+        if len(trained) == len(classes):
+            raise DataError("no unseen class: every described class has training rows")
+        if self.train is not None and self.val is not None:
+            both = np.intersect1d(codes[self.train], codes[self.val])
+            if both.size:
+                raise DataError(
+                    f"a class is in both split.train and split.val: {_names(classes, both)}; "
+                    "they divide the seen classes"
+                )
+            for name, rows in (("train", self.train), ("val", self.val)):
+                leaked = np.setdiff1d(codes[rows], trained)
+                if leaked.size:
+                    raise DataError(f"split.{name} has unseen classes: {_names(classes, leaked)}")
+
+    def _disjoint(self, *pairs: tuple[str, str]) -> None:
+        for one, other in pairs:
+            common = np.intersect1d(getattr(self, one), getattr(self, other))
+            if common.size:
+                raise DataError(
+                    f"split.{one} and split.{other} share {common.size} rows, the first is row {common[0]}"
+                )
+
+
+class GZSLDataset:
+    """A generalized zero-shot task.
+
+    Parameters
+    ----------
+    features : array of shape (n_samples, n_features)
+        Kept as float32; a float32 or memory-mapped array is not copied.
+    labels : sequence of hashable, length n_samples
+        Class of each sample: strings, or integers in any range.
+    descriptions : DataFrame of shape (n_classes, n_attributes)
+        Index = class label. Two column levels mean (group, attribute).
+    split : Split
+        Rows for training and for testing. Classes without a row in `split.trainval` are unseen.
+    sample_names, texts : sequence of str, optional
+        One entry per sample.
+    images : array of shape (n_samples, height, width[, channels]), optional
+        Pictures to show beside a prediction.
+    name : str
+        Shown in reports.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> table = pd.DataFrame([[1, 0], [0, 1], [1, 1]], index=["cat", "dog", "fox"])
+    >>> data = GZSLDataset(np.eye(5, 4), ["cat", "cat", "dog", "dog", "fox"], table,
+    ...                    Split(trainval=[0, 2], test_seen=[1, 3], test_unseen=[4]))
+    >>> list(data.seen_classes), list(data.unseen_classes)
+    (['cat', 'dog'], ['fox'])
+    """
+
+    def __init__(
+        self,
+        features: ArrayLike,
+        labels: Sequence[Hashable] | NDArray[Any] | pd.Index,
+        descriptions: pd.DataFrame | Mapping[Hashable, Sequence[float]],
+        split: Split,
+        *,
+        sample_names: Sequence[str] | None = None,
+        images: NDArray[Any] | None = None,
+        texts: Sequence[str] | None = None,
+        name: str = "data",
+    ) -> None:
+        try:
+            self.features = check_features(features)
+            self.labels = as_class_index(labels)
+            self.descriptions = check_descriptions(descriptions)
+            for what, values in (
+                ("labels", self.labels),
+                ("sample_names", sample_names),
+                ("images", images),
+                ("texts", texts),
+            ):
+                if values is not None and len(values) != len(self.features):
+                    raise DataError(f"{len(self.features)} feature rows but {len(values)} {what}")
+            self.codes = encode_labels(self.labels, self.descriptions.index)
+            split.check(self.codes, self.descriptions.index)
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{name}: {error}") from error
+        self.split = split
+        self.sample_names = sample_names
+        self.images = images
+        self.texts = texts
+        self.name = name
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __repr__(self) -> str:
+        return (
+            f"GZSLDataset({self.name!r}: {len(self)} samples x {self.features.shape[1]} features, "
+            f"{len(self.seen_classes)} seen + {len(self.unseen_classes)} unseen classes, "
+            f"{self.descriptions.shape[1]} attributes)"
+        )
+
+    @property
+    def classes(self) -> pd.Index:
+        """All described classes, in the order of the table."""
+        return self.descriptions.index
+
+    @property
+    def seen_classes(self) -> pd.Index:
+        """Classes with training rows, in the order of the table."""
+        return self.classes[self._is_seen]
+
+    @property
+    def unseen_classes(self) -> pd.Index:
+        """Classes known by their description only, in the order of the table."""
+        return self.classes[~self._is_seen]
+
+    @property
+    def _is_seen(self) -> NDArray[np.bool_]:
+        seen = np.zeros(len(self.classes), dtype=bool)
+        seen[self.codes[self.split.trainval]] = True
+        return seen
+
+
+def _names(classes: pd.Index, codes: NDArray[np.intp]) -> str:
+    shown = ", ".join(repr(label) for label in classes[np.unique(codes)][:5])
+    return shown if len(codes) <= 5 else f"{shown} …"
