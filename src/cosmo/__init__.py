@@ -1,3 +1,41 @@
 """COSMO: generalized zero-shot learning by adaptive confidence smoothing."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+# Loaded on first use, so that `cosmo --help` does not wait for scikit-learn.
+_PUBLIC = {
+    "Cosmo": "cosmo.classifier",
+    "ConfidenceGate": "cosmo.gates",
+    "DAP": "cosmo.experts",
+    "ESZSL": "cosmo.experts",
+    "GZSLDataset": "cosmo.data",
+    "MaxSoftmaxGate": "cosmo.gates",
+    "Protocol": "cosmo.protocol",
+    "SeenUnseenCurve": "cosmo.curve",
+    "Split": "cosmo.data",
+}
+
+__all__ = [*_PUBLIC]
+
+if TYPE_CHECKING:
+    from cosmo.classifier import Cosmo
+    from cosmo.curve import SeenUnseenCurve
+    from cosmo.data import GZSLDataset, Split
+    from cosmo.experts import DAP, ESZSL
+    from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
+    from cosmo.protocol import Protocol
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'cosmo' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

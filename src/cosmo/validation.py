@@ -34,7 +34,7 @@ def check_features(X: ArrayLike, *, name: str = "features") -> NDArray[np.float3
         raise ValueError(f"{name} must have one row per sample (2 dimensions), got shape {values.shape}")
     if values.shape[1] == 0:
         raise ValueError(f"{name} has no columns (shape {values.shape})")
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         values = values.astype(np.float32, copy=False)
     bad = first_bad(values)
     if bad is not None:
@@ -87,7 +87,8 @@ def check_descriptions(
     if len(twice):
         raise ValueError(f"{name} describes a class more than once: {_some(twice)}")
     try:
-        values = descriptions.to_numpy(dtype=np.float32, na_value=np.nan)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = descriptions.to_numpy(dtype=np.float32, na_value=np.nan)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name} must hold numbers only: {error}") from error
     bad = first_bad(values)

@@ -1,0 +1,288 @@
+"""`Cosmo`: the whole method as a scikit-learn classifier.
+
+Atzmon & Chechik, "Adaptive confidence smoothing for generalized zero-shot learning", CVPR 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn import config_context
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from cosmo.combinations import SOFTNESSES, GatedMixture, OperatingPoint
+from cosmo.curve import SeenUnseenCurve
+from cosmo.experts import ESZSL, ExpertPair, UnseenExpert, make_seen_expert
+from cosmo.explanation import Explanation
+from cosmo.gates import ConfidenceGate, Gate
+from cosmo.metrics import harmonic_mean, per_class_accuracy
+from cosmo.mixture import Smoothing, smooth
+from cosmo.outputs import ExpertOutputs
+from cosmo.protocol import HoldOut, hold_out
+from cosmo.validation import as_class_index, check_descriptions, encode_labels
+
+__all__ = ["Cosmo"]
+
+
+class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Classify samples of classes with examples and of classes with only a description.
+
+    Classes in `y` are seen, the other rows of `descriptions` are unseen. `fit` lets some seen classes
+    play unseen to train the gate and to choose the operating point, then trains both experts on
+    everything.
+
+    Parameters
+    ----------
+    descriptions : DataFrame of shape (n_classes, n_attributes), or dict from class to vector
+        Index = class label. Two column levels mean (group, attribute).
+    seen : classifier, default LogisticRegression(max_iter=2000)
+        Any scikit-learn classifier with `predict_proba`.
+    unseen : UnseenExpert, default ESZSL()
+    gate : Gate, default ConfidenceGate()
+    smoothing : {"adaptive", "constant", "none"}
+    softnesses : sequence of float
+        Values of the gate's softness `T = 1/γ` to choose from.
+    hold_out : HoldOut, optional
+        Rows of `X` for the validation stage. Default: a third of the classes and a quarter of the rows
+        of the others, at random.
+    random_state : int
+        Draws the default hold-out.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        All described classes in the order of the table: the columns of `predict_proba`.
+    seen_classes_, unseen_classes_ : Index
+    experts_ : ExpertPair
+    combination_ : GatedMixture
+        The fitted gate and the operating point.
+    validation_outputs_ : ExpertOutputs
+        What the validation-stage experts said about GZSL-Val.
+
+    Examples
+    --------
+    >>> from cosmo import Cosmo
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=40, samples_per_class=12)
+    >>> train, test = data.split.trainval, data.split.test_unseen
+    >>> model = Cosmo(data.descriptions).fit(data.features[train], data.labels[train])
+    >>> bool(model.score(data.features[test], data.labels[test]) > 1 / 40)
+    True
+    """
+
+    def __init__(
+        self,
+        descriptions: pd.DataFrame | Mapping[Hashable, Sequence[float]] | None = None,
+        *,
+        seen: Any = None,
+        unseen: UnseenExpert | None = None,
+        gate: Gate | None = None,
+        smoothing: Smoothing = "adaptive",
+        softnesses: Sequence[float] = SOFTNESSES,
+        hold_out: HoldOut | None = None,
+        random_state: int | None = 0,
+    ) -> None:
+        self.descriptions = descriptions
+        self.seen = seen
+        self.unseen = unseen
+        self.gate = gate
+        self.smoothing = smoothing
+        self.softnesses = softnesses
+        self.hold_out = hold_out
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: Iterable[Hashable]) -> Self:
+        """Train experts and gate, and choose the operating point of best Acc_H on held-out data.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+        y : labels of seen classes, length n_samples
+        """
+        features, labels, table = self._check_fit(X, y)
+        held = self.hold_out if self.hold_out is not None else hold_out(labels, seed=self.random_state)
+        held.check(labels)
+        seen = self.seen if self.seen is not None else make_seen_expert("logistic")
+        unseen = self.unseen if self.unseen is not None else ESZSL()
+        with config_context(assume_finite=True):
+            # Only classes with samples: the unseen ones may not influence any choice.
+            known = table.iloc[np.unique(encode_labels(labels, table.index))]
+            validation = ExpertPair.select(seen, unseen, features, labels, known, held)
+            outputs = validation.outputs(features[held.gzsl_val], labels[held.gzsl_val])
+            self.combination_ = GatedMixture(
+                self.gate if self.gate is not None else ConfidenceGate(),
+                smoothing=self.smoothing,
+                softnesses=self.softnesses,
+            ).fit(outputs)
+            self.validation_outputs_ = outputs
+            self.experts_ = validation.refit(seen, features, labels, table)
+        return self
+
+    def _check_fit(
+        self, X: ArrayLike, y: Iterable[Hashable]
+    ) -> tuple[NDArray[np.float32], pd.Index, pd.DataFrame]:
+        if self.descriptions is None:
+            raise ValueError(
+                "Cosmo needs descriptions: a DataFrame with one row per class, seen and unseen, or a dict "
+                "from class to vector"
+            )
+        table = check_descriptions(self.descriptions)
+        features, labels = validate_data(self, X, y, dtype=np.float32, ensure_min_samples=2)
+        check_classification_targets(labels)
+        index = as_class_index(labels)
+        codes = encode_labels(index, table.index, name="y")
+        n_seen = len(np.unique(codes))
+        if n_seen < 2:
+            raise ValueError(f"y has only one class ({index[0]!r}); COSMO needs at least two seen classes")
+        if n_seen == len(table):
+            raise ValueError(
+                "no unseen class: every described class has samples in y; add a row to the descriptions "
+                "for each class to recognise without samples"
+            )
+        return features, index, table
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """All described classes, in the order of the table."""
+        return self.experts_.descriptions.index.to_numpy()
+
+    @property
+    def seen_classes_(self) -> pd.Index:
+        """Classes that had samples."""
+        return self.experts_.seen_classes
+
+    @property
+    def unseen_classes_(self) -> pd.Index:
+        """Classes known by description only."""
+        return self.experts_.unseen_classes
+
+    @property
+    def operating_point_(self) -> OperatingPoint:
+        """Threshold and softness in use."""
+        return self.combination_.operating_point_
+
+    @property
+    def validation_curve_(self) -> SeenUnseenCurve:
+        """The exact seen-unseen curve on GZSL-Val at the softness in use."""
+        return self.combination_.curve(self.validation_outputs_)
+
+    def outputs(self, X: ArrayLike, y: Iterable[Hashable] | None = None) -> ExpertOutputs:
+        """Return what both experts say about `X`; with `y`, labelled, for curves and metrics."""
+        check_is_fitted(self, "experts_")
+        features = validate_data(self, X, dtype=np.float32, reset=False)
+        with config_context(assume_finite=True):
+            return self.experts_.outputs(features, y)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the class of each sample, among seen and unseen classes."""
+        outputs = self.outputs(X)
+        return outputs.classes.to_numpy()[self.combination_.predict(outputs)]
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the distribution over `classes_` for each sample; its argmax is the prediction."""
+        outputs = self.outputs(X)
+        proba = _normalised(self.combination_.scores(outputs))
+        return proba[:, outputs.classes.get_indexer(self.experts_.descriptions.index)]
+
+    def score(self, X: ArrayLike, y: Iterable[Hashable]) -> float:
+        """Return Acc_H of the classes present in `y`.
+
+        This is the harmonic mean of the per-class accuracies on seen and on unseen classes, or the one
+        of the two that `y` allows.
+        """
+        truth, guess = as_class_index(y), self.predict(X)
+        present = truth.unique()
+        is_seen = present.isin(self.seen_classes_)
+        parts = [
+            per_class_accuracy(truth, guess, classes)
+            for classes in (present[is_seen], present[~is_seen])
+            if len(classes)
+        ]
+        return harmonic_mean(*parts) if len(parts) == 2 else parts[0]
+
+    def explain(self, X: ArrayLike) -> Explanation:
+        """Return every step between the experts and the answer, for each sample."""
+        outputs = self.outputs(X)
+        mixture = self.combination_
+        belief = mixture.belief(outputs)
+        weight = mixture.operating_point_.prior_weight
+        return Explanation(
+            seen_classes=outputs.seen_classes,
+            unseen_classes=outputs.unseen_classes,
+            seen=outputs.seen,
+            unseen=outputs.unseen,
+            gate_score=mixture.gate_.score(outputs.seen, outputs.unseen),
+            p_unseen=belief,
+            smoothed_seen=smooth(outputs.seen, 1 - belief, self.smoothing, weight),
+            smoothed_unseen=smooth(outputs.unseen, belief, self.smoothing, weight),
+            proba=_normalised(mixture.scores(outputs)),
+        )
+
+    def operate_at(
+        self,
+        *,
+        min_seen: float = 0.0,
+        min_unseen: float = 0.0,
+        threshold: float | None = None,
+        softness: float | None = None,
+    ) -> Self:
+        """Move along the seen-unseen curve; nothing is trained again.
+
+        Without arguments this is the point of best Acc_H on GZSL-Val, as after `fit`.
+
+        Parameters
+        ----------
+        min_seen, min_unseen : float
+            Smallest acceptable accuracy on seen / unseen classes of GZSL-Val; the best Acc_H that
+            keeps them is chosen.
+        threshold, softness : float, optional
+            Set the point by hand instead. A larger threshold gives more samples to unseen classes.
+        """
+        check_is_fitted(self, "experts_")
+        if threshold is None and softness is None:
+            self.combination_.operate_at(self.validation_outputs_, min_seen=min_seen, min_unseen=min_unseen)
+            return self
+        if min_seen or min_unseen:
+            raise ValueError("give either floors or a threshold / softness by hand, not both")
+        if softness is not None and not softness > 0:
+            raise ValueError(f"softness must be positive, got {softness}")
+        current = self.operating_point_
+        self.combination_.operating_point_ = current._replace(
+            threshold=current.threshold if threshold is None else float(threshold),
+            softness=current.softness if softness is None else float(softness),
+        )
+        return self
+
+    def add_classes(self, descriptions: pd.DataFrame | Mapping[Hashable, Sequence[float]]) -> Self:
+        """Recognise more unseen classes from now on; nothing is trained again.
+
+        Parameters
+        ----------
+        descriptions : DataFrame or dict
+            One row per new class, with the attributes of the table that the model was fitted with.
+        """
+        check_is_fitted(self, "experts_")
+        known = self.experts_.descriptions
+        new = check_descriptions(descriptions)
+        if isinstance(descriptions, Mapping) and new.shape[1] == known.shape[1]:
+            new.columns = known.columns
+        if set(new.columns) != set(known.columns) or new.shape[1] != known.shape[1]:
+            raise ValueError(
+                f"the new descriptions must have the same {known.shape[1]} attributes as the model's; "
+                f"got {new.shape[1]} columns"
+            )
+        twice = new.index.intersection(known.index)
+        if len(twice):
+            raise ValueError(f"class {twice[0]!r} exists already")
+        self.experts_ = self.experts_.with_classes(new[known.columns])
+        return self
+
+
+def _normalised(scores: NDArray[Any]) -> NDArray[Any]:
+    return scores / scores.sum(axis=1, keepdims=True)

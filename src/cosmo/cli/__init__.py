@@ -1,0 +1,66 @@
+"""The command line. Each command is a file; it is imported only when it is used."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from cosmo import __version__
+
+__all__ = ["main"]
+
+COMMANDS = {
+    "run": "train, evaluate every way of combining the experts, write a report",
+}
+
+_MANUAL = """\
+cosmo recognises classes that have examples and, in the same classifier, classes that have
+only a description: generalized zero-shot learning by adaptive confidence smoothing (COSMO).
+
+commands:
+{commands}
+
+examples:
+  cosmo run                         the built-in data set, no download, about 20 seconds
+  cosmo run xlsa17/CUB --features res50
+                                    a benchmark folder (two .mat files)
+  cosmo run --repeats 5             five seeds, means with intervals
+  cosmo run --json -q | jq .results numbers for another program
+
+exit status:
+  0 done   1 a bug (please report it)   2 wrong input or options   130 stopped by Ctrl-C
+
+`cosmo COMMAND --help` explains a command. Documentation: README.md and docs/.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    commands = "\n".join(f"  {name:<10} {text}" for name, text in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        prog="cosmo",
+        usage="cosmo COMMAND [options]",
+        description=_MANUAL.format(commands=commands),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"cosmo {__version__}")
+    parser.add_argument("command", metavar="COMMAND", choices=list(COMMANDS), help=argparse.SUPPRESS)
+    if not arguments:
+        parser.print_help()
+        return 2
+    name = parser.parse_args(arguments[:1]).command
+    command = import_module(f"cosmo.cli.{name}")
+    try:
+        return int(command.run(command.parser().parse_args(arguments[1:])))
+    except KeyboardInterrupt:
+        print("cosmo: stopped; nothing was written half", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except (ValueError, TypeError, OSError) as error:
+        print(f"cosmo {name}: {error}", file=sys.stderr)
+        return 2

@@ -1,0 +1,7 @@
+"""`python -m cosmo.cli`."""
+
+import sys
+
+from cosmo.cli import main
+
+sys.exit(main())

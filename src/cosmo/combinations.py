@@ -1,0 +1,280 @@
+"""Ways to turn two experts into one classifier, each with its exact curve and operating point.
+
+All share one rule: a sample is given to the unseen expert iff the threshold exceeds the sample's
+*flip*. `GatedMixture` covers COSMO and its ablations, `CalibratedStacking` the baseline without a gate.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from cosmo.curve import CurvePoint, SeenUnseenCurve
+from cosmo.gates import Gate, MaxSoftmaxGate
+from cosmo.mixture import SMOOTHINGS, Smoothing, combine, gate_belief, tie_log_odds
+from cosmo.outputs import ExpertOutputs
+
+__all__ = [
+    "PRIOR_WEIGHTS",
+    "SOFTNESSES",
+    "CalibratedStacking",
+    "Combination",
+    "GatedMixture",
+    "OperatingPoint",
+]
+
+SOFTNESSES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+PRIOR_WEIGHTS = tuple(round(0.05 * i, 2) for i in range(20))
+
+
+class OperatingPoint(NamedTuple):
+    """A choice of the free numbers of a combination.
+
+    `softness` is the paper's `1/γ`, `threshold` its `β`, `prior_weight` its constant `λ`.
+    """
+
+    threshold: float
+    softness: float = 1.0
+    prior_weight: float = 0.0
+
+
+class Combination(BaseEstimator, ABC):  # type: ignore[misc]
+    """A rule that decides, per sample, between the two experts."""
+
+    operating_point_: OperatingPoint
+
+    @abstractmethod
+    def fit(self, outputs: ExpertOutputs, gating_train: NDArray[np.intp] | None = None) -> Self:
+        """Learn what there is to learn, and choose the operating point, on validation outputs."""
+
+    @abstractmethod
+    def flips(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+        """Return the threshold above which each sample goes to the unseen expert."""
+
+    @abstractmethod
+    def seen_choice(self, outputs: ExpertOutputs) -> NDArray[np.intp]:
+        """Return the class each sample gets when it is taken for seen."""
+
+    def curve(self, outputs: ExpertOutputs) -> SeenUnseenCurve:
+        """Return the exact curve of labelled outputs: all thresholds, other choices as they are."""
+        return _curve(outputs, self.flips(outputs), self.seen_choice(outputs))
+
+    def takes_for_unseen(self, outputs: ExpertOutputs) -> NDArray[np.bool_]:
+        """Return which samples go to the unseen expert."""
+        return self.operating_point_.threshold > self.flips(outputs)
+
+    def predict(self, outputs: ExpertOutputs) -> NDArray[np.intp]:
+        """Return the predicted column of `[seen | unseen]` for each sample."""
+        return np.where(
+            self.takes_for_unseen(outputs), outputs.unseen_choice + outputs.n_seen, self.seen_choice(outputs)
+        )
+
+
+class GatedMixture(Combination):
+    """Total probability over a gate, with or without smoothing: COSMO and its ablations.
+
+    Parameters
+    ----------
+    gate : Gate
+        Fitted on Gating-Train by `fit`. None means `MaxSoftmaxGate()`.
+    smoothing : {"adaptive", "constant", "none"}
+    hard : bool
+        Decide by the gate alone instead of weighing both experts (only without smoothing).
+    softnesses, prior_weights : sequence of float
+        Values of `T = 1/γ` and, for constant smoothing, `λ` to choose from. The threshold needs no
+        values: the best one is found exactly.
+
+    Attributes
+    ----------
+    gate_ : Gate
+        The fitted gate.
+    operating_point_ : OperatingPoint
+    validation_point_ : CurvePoint
+        The accuracies of the operating point on the validation outputs.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> sure, unsure = rng.dirichlet([0.1] * 4, 50), rng.dirichlet([1.0] * 4, 50)
+    >>> seen, unseen = np.vstack([sure, unsure]), np.vstack([unsure, sure]) / 2
+    >>> target = np.r_[sure.argmax(1), 4 + sure.argmax(1)]
+    >>> out = ExpertOutputs(pd.Index(list("abcd")), pd.Index(list("wxyz")), seen, unseen, target=target)
+    >>> GatedMixture(smoothing="adaptive").fit(out).validation_point_.acc_h > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        gate: Gate | None = None,
+        *,
+        smoothing: Smoothing = "adaptive",
+        hard: bool = False,
+        softnesses: Sequence[float] = SOFTNESSES,
+        prior_weights: Sequence[float] = PRIOR_WEIGHTS,
+    ) -> None:
+        self.gate = gate
+        self.smoothing = smoothing
+        self.hard = hard
+        self.softnesses = softnesses
+        self.prior_weights = prior_weights
+
+    def fit(self, outputs: ExpertOutputs, gating_train: NDArray[np.intp] | None = None) -> Self:
+        """Fit the gate on the rows `gating_train`, then choose the point of best Acc_H on all rows.
+
+        Parameters
+        ----------
+        outputs : ExpertOutputs
+            Labelled outputs on GZSL-Val, by experts that were not trained on these rows.
+        gating_train : array of int, optional
+            Rows of Gating-Train; the others are Gating-Val. None: two of every three.
+        """
+        self.fit_gate(outputs, gating_train)
+        return self.operate_at(outputs)
+
+    def fit_gate(self, outputs: ExpertOutputs, gating_train: NDArray[np.intp] | None = None) -> Self:
+        """Fit the gate only."""
+        self._check()
+        rows = np.arange(len(outputs))
+        train = rows[rows % 3 != 0] if gating_train is None else gating_train
+        gate = self.gate if self.gate is not None else MaxSoftmaxGate()
+        gate = gate.tuned(outputs.seen, outputs.unseen, outputs.is_seen, train, np.setdiff1d(rows, train))
+        self.gate_ = gate.fit(outputs.seen[train], outputs.unseen[train], outputs.is_seen[train])
+        return self
+
+    def _check(self) -> None:
+        if self.smoothing not in SMOOTHINGS:
+            raise ValueError(f"smoothing must be one of {', '.join(SMOOTHINGS)}; got {self.smoothing!r}")
+        if self.hard and self.smoothing != "none":
+            raise ValueError("a hard gate ignores the experts' confidences: use smoothing='none' with it")
+        if not all(softness > 0 for softness in self.softnesses):
+            raise ValueError(f"softnesses must be positive, got {tuple(self.softnesses)}")
+
+    def operate_at(self, outputs: ExpertOutputs, *, min_seen: float = 0.0, min_unseen: float = 0.0) -> Self:
+        """Choose the operating point: the best Acc_H on `outputs` that keeps the floors.
+
+        Softness and prior weight are searched over their values, the threshold exactly.
+        """
+        best: tuple[CurvePoint, OperatingPoint] | None = None
+        for softness, prior_weight, curve in self.candidates(outputs):
+            try:
+                point = curve.best(min_seen=min_seen, min_unseen=min_unseen)
+            except ValueError as error:
+                unreachable = error
+                continue
+            if best is None or point.acc_h > best[0].acc_h:
+                best = point, OperatingPoint(point.threshold, softness, prior_weight)
+        if best is None:
+            raise unreachable
+        self.validation_point_, self.operating_point_ = best
+        return self
+
+    def candidates(self, outputs: ExpertOutputs) -> Iterator[tuple[float, float, SeenUnseenCurve]]:
+        """Yield softness, prior weight and the exact curve of labelled outputs, for all their values."""
+        score = self.gate_.score(outputs.seen, outputs.unseen)
+        for prior_weight in self.prior_weights if self.smoothing == "constant" else (0.0,):
+            log_odds = self._log_odds(outputs, prior_weight)
+            for softness in (1.0,) if self.hard else self.softnesses:
+                yield (
+                    softness,
+                    prior_weight,
+                    _curve(outputs, score + softness * log_odds, outputs.seen_choice),
+                )
+
+    def _log_odds(self, outputs: ExpertOutputs, prior_weight: float) -> NDArray[np.float64] | float:
+        if self.hard:
+            return 0.0
+        return tie_log_odds(
+            *outputs.best(self.smoothing),
+            outputs.n_seen,
+            outputs.n_unseen,
+            smoothing=self.smoothing,
+            prior_weight=prior_weight,
+        )
+
+    def flips(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+        """Return `g + T·log(u*/(1-u*))`, where `u*` is the belief at which the experts tie."""
+        point = self.operating_point_
+        score = self.gate_.score(outputs.seen, outputs.unseen)
+        flips: NDArray[np.float64] = score + point.softness * self._log_odds(outputs, point.prior_weight)
+        return flips
+
+    def seen_choice(self, outputs: ExpertOutputs) -> NDArray[np.intp]:
+        """Return the seen expert's best class."""
+        return outputs.seen_choice
+
+    def belief(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+        """Return `p(U)` of each sample at the operating point (0 or 1 for a hard gate)."""
+        point = self.operating_point_
+        belief = gate_belief(self.gate_.score(outputs.seen, outputs.unseen), point.threshold, point.softness)
+        return (belief > 0.5).astype(np.float64) if self.hard else belief
+
+    def scores(self, outputs: ExpertOutputs) -> NDArray[Any]:
+        """Return the paper's score of every class `[seen | unseen]`; its argmax is the prediction."""
+        return combine(
+            outputs.seen,
+            outputs.unseen,
+            self.belief(outputs),
+            smoothing=self.smoothing,
+            prior_weight=self.operating_point_.prior_weight,
+        )
+
+
+class CalibratedStacking(Combination):
+    """The unseen expert alone, with a constant taken off its scores of seen classes.
+
+    Chao et al., "An empirical study and analysis of generalized zero-shot learning for object
+    recognition in the wild", ECCV 2016. A constant of 0 is the plain expert.
+
+    Parameters
+    ----------
+    constant : float or None
+        None chooses the best Acc_H on validation.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> joint = np.array([[0.7, 0.2, 0.1], [0.5, 0.1, 0.4]])
+    >>> out = ExpertOutputs.from_joint(joint[:, :2] / joint[:, :2].sum(1, keepdims=True), joint,
+    ...                                pd.Index(["a", "b"]), pd.Index(["z"]), target=np.array([0, 2]))
+    >>> CalibratedStacking().fit(out).predict(out), CalibratedStacking(0.0).fit(out).predict(out)
+    (array([0, 2]), array([0, 0]))
+    """
+
+    def __init__(self, constant: float | None = None) -> None:
+        self.constant = constant
+
+    def fit(self, outputs: ExpertOutputs, gating_train: NDArray[np.intp] | None = None) -> Self:
+        """Choose the constant on labelled validation outputs, unless it is given."""
+        if self.constant is not None:
+            self.operating_point_ = OperatingPoint(float(self.constant))
+            return self
+        self.validation_point_ = self.curve(outputs).best()
+        self.operating_point_ = OperatingPoint(self.validation_point_.threshold)
+        return self
+
+    def flips(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+        """Return best seen minus best unseen score."""
+        return outputs.stacking_margin
+
+    def seen_choice(self, outputs: ExpertOutputs) -> NDArray[np.intp]:
+        """Return the unseen expert's own best seen class."""
+        if outputs.stacking_choice is None:
+            raise ValueError("these outputs lack the unseen expert's scores on seen classes")
+        return outputs.stacking_choice
+
+
+def _curve(
+    outputs: ExpertOutputs, flips: NDArray[np.float64], seen_choice: NDArray[np.intp]
+) -> SeenUnseenCurve:
+    target, gain = outputs.labels, outputs.gain
+    return SeenUnseenCurve(
+        flips,
+        np.where(seen_choice == target, gain, 0.0),
+        np.where(outputs.unseen_choice + outputs.n_seen == target, gain, 0.0),
+    )

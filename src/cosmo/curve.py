@@ -1,0 +1,193 @@
+"""The exact seen-unseen curve.
+
+For a fixed gate softness every sample changes from "seen" to "unseen" at exactly one threshold, its
+*flip* (`cosmo.mixture.tie_log_odds`). Sorting the flips gives `Acc_tr` and `Acc_ts` at every threshold
+there is: a staircase with at most one corner per sample. Its best harmonic mean and its area are exact,
+and cost one sort.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cosmo.metrics import GZSLScores, Interval, harmonic_mean
+
+__all__ = ["CurvePoint", "SeenUnseenCurve"]
+
+
+class CurvePoint(NamedTuple):
+    """A place on the curve: the threshold and the accuracies it gives."""
+
+    threshold: float
+    acc_ts: float
+    acc_tr: float
+    acc_h: float
+
+
+@dataclass(frozen=True, eq=False)
+class SeenUnseenCurve:
+    """All operating points of a rule "sample i is unseen iff threshold > flips[i]".
+
+    Parameters
+    ----------
+    flips : array of shape (n_samples,)
+        Threshold at which each sample changes side; may be infinite.
+    seen_gain, unseen_gain : array of shape (n_samples,)
+        What the sample adds to `Acc_tr` while taken for seen, and to `Acc_ts` once taken for unseen:
+        `1 / (rows of its class · number of classes)` if its expert is right, else 0.
+
+    Examples
+    --------
+    >>> curve = SeenUnseenCurve([0.1, 0.4, 0.6, 0.9], [0, 0.5, 0, 0.5], [0.5, 0, 0.5, 0])
+    >>> curve.best()
+    CurvePoint(threshold=0.25, acc_ts=0.5, acc_tr=1.0, acc_h=0.6666666666666666)
+    >>> curve.area
+    0.75
+    """
+
+    flips: NDArray[np.float64]
+    seen_gain: NDArray[np.float64]
+    unseen_gain: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for name in ("flips", "seen_gain", "unseen_gain"):
+            values = np.asarray(getattr(self, name), dtype=np.float64)
+            if values.ndim != 1 or values.shape != np.shape(self.flips):
+                raise ValueError(f"{name} must be one number per sample, got shape {values.shape}")
+            if np.isnan(values).any():
+                raise ValueError(f"{name} has NaN values")
+            object.__setattr__(self, name, values)
+
+    @cached_property
+    def _order(self) -> NDArray[np.intp]:
+        return np.argsort(self.flips, kind="stable")
+
+    @cached_property
+    def _group_ends(self) -> NDArray[np.intp]:
+        """How many sorted samples have flipped at each point of the curve (ties flip together)."""
+        flips = self.flips[self._order]
+        first, last = np.searchsorted(flips, -np.inf, "right"), np.searchsorted(flips, np.inf, "left")
+        changes = np.flatnonzero(np.diff(flips[first:last]) > 0) + 1
+        return np.unique(np.concatenate([[first], first + changes, [last]]))
+
+    def _accumulate(
+        self, seen: NDArray[np.float64], unseen: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return (Acc_ts, Acc_tr) at the points of the curve, from gains in sorted order."""
+        flipped_ts = np.concatenate([[0.0], np.cumsum(unseen)])[self._group_ends]
+        flipped_tr = np.concatenate([[0.0], np.cumsum(seen)])[self._group_ends]
+        return flipped_ts, np.maximum(seen.sum() - flipped_tr, 0)
+
+    @cached_property
+    def _points(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self._accumulate(self.seen_gain[self._order], self.unseen_gain[self._order])
+
+    @property
+    def acc_ts(self) -> NDArray[np.float64]:
+        """`Acc_ts` at every point, from the smallest threshold to the largest."""
+        return self._points[0]
+
+    @property
+    def acc_tr(self) -> NDArray[np.float64]:
+        """`Acc_tr` at every point, from the smallest threshold to the largest."""
+        return self._points[1]
+
+    @property
+    def acc_h(self) -> NDArray[np.float64]:
+        """`Acc_H` at every point."""
+        mean: NDArray[np.float64] = harmonic_mean(self.acc_ts, self.acc_tr)
+        return mean
+
+    @cached_property
+    def corners(self) -> NDArray[np.float64]:
+        """Finite flips between neighbouring points, ascending and distinct; one fewer than points."""
+        return self.flips[self._order][self._group_ends[1:] - 1]
+
+    @cached_property
+    def thresholds(self) -> NDArray[np.float64]:
+        """A threshold for every point: midway between the corners around it."""
+        corners = self.corners
+        if len(corners) == 0:
+            return np.zeros(1)
+        beyond = 0.5 * (corners[-1] - corners[0]) + 1e-3 * (1 + abs(corners[[0, -1]]).max())
+        inner = corners[:-1] + (corners[1:] - corners[:-1]) / 2
+        # Neighbouring floats have no midpoint: the upper one still lies above the lower flip.
+        inner = np.where(inner > corners[:-1], inner, corners[1:])
+        return np.concatenate([[corners[0] - beyond], inner, [corners[-1] + beyond]])
+
+    def _point(self, k: int) -> CurvePoint:
+        return CurvePoint(*(float(v[k]) for v in (self.thresholds, self.acc_ts, self.acc_tr, self.acc_h)))
+
+    def at(self, threshold: float) -> GZSLScores:
+        """Return the accuracies at a threshold."""
+        return GZSLScores(*(float(values[0]) for values in self.sample([threshold])))
+
+    def sample(
+        self, thresholds: ArrayLike
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Return `Acc_ts`, `Acc_tr` and `Acc_H` at many thresholds."""
+        k = np.searchsorted(self.corners, thresholds, side="left")
+        return self.acc_ts[k], self.acc_tr[k], self.acc_h[k]
+
+    def best(self, *, min_seen: float = 0.0, min_unseen: float = 0.0) -> CurvePoint:
+        """Return the point of largest `Acc_H` among those that keep the given floors.
+
+        Parameters
+        ----------
+        min_seen, min_unseen : float in 0..1
+            Smallest acceptable `Acc_tr` and `Acc_ts`.
+        """
+        for name, floor in (("min_seen", min_seen), ("min_unseen", min_unseen)):
+            if not 0 <= floor <= 1:
+                raise ValueError(f"{name} is an accuracy between 0 and 1, got {floor}")
+        tolerance = 1e-12
+        allowed = (self.acc_tr >= min_seen - tolerance) & (self.acc_ts >= min_unseen - tolerance)
+        if not allowed.any():
+            raise ValueError(
+                f"no point of the curve has Acc_tr >= {min_seen:.3g} and Acc_ts >= {min_unseen:.3g}; "
+                f"the largest are Acc_tr {self.acc_tr.max():.3f} and Acc_ts {self.acc_ts.max():.3f}"
+            )
+        return self._point(int(np.argmax(np.where(allowed, self.acc_h, -1.0))))
+
+    @property
+    def area(self) -> float:
+        """AUSUC: the exact area under `Acc_ts` as a function of `Acc_tr`."""
+        return _area(self.acc_ts, self.acc_tr)
+
+    def area_interval(
+        self, groups: ArrayLike, *, level: float = 0.95, n_resamples: int = 200, seed: int = 0
+    ) -> Interval:
+        """Return a bootstrap interval of the area, resampling rows within each class.
+
+        Parameters
+        ----------
+        groups : array of int, shape (n_samples,)
+            Class of each sample.
+        """
+        generator = np.random.default_rng(seed)
+        by_class = np.argsort(groups, kind="stable")
+        _, start, size = np.unique(np.asarray(groups)[by_class], return_index=True, return_counts=True)
+        start, size = np.repeat(start, size), np.repeat(size, size)
+        seen, unseen = self.seen_gain[self._order], self.unseen_gain[self._order]
+        areas = np.empty(n_resamples)
+        for i in range(n_resamples):
+            drawn = by_class[start + (generator.random(len(size)) * size).astype(np.intp)]
+            count = np.bincount(drawn, minlength=len(size))[self._order]
+            areas[i] = _area(*self._accumulate(count * seen, count * unseen))
+        tail = (1 - level) / 2
+        return Interval(*map(float, np.quantile(areas, [tail, 1 - tail])))
+
+
+def _area(acc_ts: NDArray[np.float64], acc_tr: NDArray[np.float64]) -> float:
+    """Sum strips of width `Acc_tr` over the rises of `Acc_ts`.
+
+    Only tied samples move both ways at once, so the trapezoids are exact. The first strip is there if
+    some samples are always taken for unseen.
+    """
+    width = (acc_tr[1:] + acc_tr[:-1]) / 2
+    return float((np.diff(acc_ts) * width).sum() + acc_ts[0] * acc_tr[0])

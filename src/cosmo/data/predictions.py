@@ -1,0 +1,262 @@
+"""Published predictions of experts: a matrix per stage, and which images its rows are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cosmo.data.dataset import DataError
+from cosmo.validation import as_class_index, check_probabilities
+
+if TYPE_CHECKING:
+    from cosmo.experts.precomputed import PrecomputedExpert
+
+__all__ = ["StagePredictions", "expert_from_predictions", "read_predictions", "stack_predictions"]
+
+
+@dataclass(frozen=True, eq=False)
+class StagePredictions:
+    """What an expert predicted at one stage.
+
+    Parameters
+    ----------
+    rows : array of int, shape (n_rows,)
+        Row of the data set, from 0.
+    y : array of int, shape (n_rows,)
+        True class id (1-based position in `allclasses_names`).
+    seen_classes, unseen_classes : array of int
+        Class ids of the stage.
+    proba : DataFrame of float32, shape (n_rows, n_seen + n_unseen)
+        Index = `rows`, columns = class ids in increasing order. As published: what the expert gave to the
+        dummy column or to classes outside the stage is gone, so a row may sum to less than one.
+    seed : int or None
+        Seed of the authors' draw of seen validation rows, where the file tells it.
+
+    Examples
+    --------
+    >>> StagePredictions(
+    ...     rows=np.array([7]), y=np.array([2]), seen_classes=np.array([1]), unseen_classes=np.array([2]),
+    ...     proba=pd.DataFrame([[0.2, 0.7]], index=[7], columns=[1, 2])).proba.idxmax(axis=1).tolist()
+    [2]
+    """
+
+    rows: NDArray[np.intp]
+    y: NDArray[np.intp]
+    seen_classes: NDArray[np.intp]
+    unseen_classes: NDArray[np.intp]
+    proba: pd.DataFrame
+    seed: int | None = None
+
+
+def read_predictions(folder: str | os.PathLike[str], stage: Literal["val", "test"]) -> StagePredictions:
+    """Read the predictions of one stage.
+
+    Parameters
+    ----------
+    folder : path
+        Holds `pred_gzsl_<stage>.npz` with `pred_<stage>` (n_rows x (1 + n_classes): the column is the class
+        id, column 0 a dummy) and `rows_<stage>.npz` with `rows` (1-based), `y`, `seen_classes`,
+        `unseen_classes` (class ids) and, optionally, `seen_val_seed`. Nothing in them is unpickled.
+    stage : {"val", "test"}
+        Validation or test.
+
+    Raises
+    ------
+    DataError
+        Naming the file and the entry that cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/pred_gzsl_test.npz", pred_test=[[0.1, 0.2, 0.7]])
+    ...     np.savez(f"{folder}/rows_test.npz", rows=[8], y=[2], seen_classes=[1], unseen_classes=[2])
+    ...     stage = read_predictions(folder, "test")
+    >>> stage.rows, stage.proba.to_dict("list")
+    (array([7]), {1: [0.20000000298023224], 2: [0.699999988079071]})
+    """
+    if stage not in ("val", "test"):
+        raise ValueError(f"stage must be 'val' or 'test', got {stage!r}")
+    about = _Archive.load(Path(folder, f"rows_{stage}.npz"))
+    rows, y = about.ids("rows") - 1, about.ids("y")
+    seen, unseen = about.ids("seen_classes"), about.ids("unseen_classes")
+    for entry, ids in (("rows", rows), ("seen_classes and unseen_classes", np.concatenate([seen, unseen]))):
+        if len(np.unique(ids)) != len(ids):
+            raise about.error(entry, "must name each at most once; drop the repetitions")
+    classes = np.sort(np.concatenate([seen, unseen]))
+    if len(y) != len(rows) or not np.isin(y, classes).all():
+        raise about.error("y", f"must be a class of the stage for each of the {len(rows)} rows; correct it")
+
+    predicted = _Archive.load(Path(folder, f"pred_gzsl_{stage}.npz"))
+    values = _probabilities(predicted, f"pred_{stage}")
+    if len(values) != len(rows) or not classes.size or values.shape[1] <= classes[-1]:
+        raise predicted.error(
+            f"pred_{stage}",
+            f"has shape {values.shape}, but {about.path.name} lists {len(rows)} rows and class ids up to "
+            f"{classes.max(initial=0)} (and column 0 is a dummy); take both files from the same expert",
+        )
+    return StagePredictions(
+        rows=rows,
+        y=y,
+        seen_classes=seen,
+        unseen_classes=unseen,
+        proba=pd.DataFrame(values[:, classes].astype(np.float32), index=rows, columns=classes),
+        seed=_seed(about, "seen_val_seed"),
+    )
+
+
+def expert_from_predictions(
+    folder: str | os.PathLike[str], classes: Sequence[Hashable] | None = None
+) -> PrecomputedExpert:
+    """Return the published predictions of both stages as one expert that looks rows up.
+
+    Parameters
+    ----------
+    folder : path
+        Files of both stages, see `read_predictions`.
+    classes : sequence of hashable, optional
+        Label of each class id: that of id 1 comes first, as in `allclasses_names`. Without it the ids are
+        the labels.
+
+    Returns
+    -------
+    PrecomputedExpert
+        Its table has the rows of the validation and of the test stage, by 0-based row of the data set.
+        Classes that are not part of a row's stage have probability 0.
+
+    Raises
+    ------
+    DataError
+        As `read_predictions`, and if a row is in both stages.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for stage, row in ("val", 5), ("test", 8):
+    ...         np.savez(f"{folder}/pred_gzsl_{stage}.npz", **{f"pred_{stage}": [[0.1, 0.2, 0.7]]})
+    ...         np.savez(f"{folder}/rows_{stage}.npz", rows=[row], y=[2],
+    ...                  seen_classes=[1], unseen_classes=[2])
+    ...     type(expert_from_predictions(folder, ["cat", "dog"])).__name__
+    'PrecomputedExpert'
+    """
+    from cosmo.experts.precomputed import PrecomputedExpert
+
+    return PrecomputedExpert(stack_predictions(folder, classes))
+
+
+def stack_predictions(
+    folder: str | os.PathLike[str], classes: Sequence[Hashable] | None = None
+) -> pd.DataFrame:
+    """Return the predictions of both stages as one table.
+
+    Parameters
+    ----------
+    folder, classes
+        As for `expert_from_predictions`.
+
+    Returns
+    -------
+    DataFrame of float32, shape (n_val_rows + n_test_rows, n_classes)
+        Index = 0-based row of the data set, columns = class labels in the order of their ids; 0 where a
+        class is not part of the row's stage.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for stage, row, new in ("val", 5, 2), ("test", 8, 3):
+    ...         np.savez(f"{folder}/pred_gzsl_{stage}.npz", **{f"pred_{stage}": [[0, 0.25, 0.5, 0.25]]})
+    ...         np.savez(f"{folder}/rows_{stage}.npz", rows=[row], y=[1],
+    ...                  seen_classes=[1], unseen_classes=[new])
+    ...     stack_predictions(folder, ["cat", "dog", "fox"])
+        cat  dog   fox
+    4  0.25  0.5  0.00
+    7  0.25  0.0  0.25
+    """
+    tables = [read_predictions(folder, "val").proba, read_predictions(folder, "test").proba]
+    both = tables[0].index.intersection(tables[1].index)
+    if len(both):
+        raise DataError(
+            f"{folder}: {len(both)} images are in both rows_val.npz and rows_test.npz, for example "
+            f"{both[0] + 1}; take both files from the same split"
+        )
+    ids = np.union1d(tables[0].columns, tables[1].columns)
+    stacked = pd.concat([table.reindex(columns=ids, fill_value=np.float32(0)) for table in tables])
+    if classes is not None:
+        labels = as_class_index(classes)
+        if len(labels) < ids[-1] or not labels.is_unique:
+            raise DataError(
+                f"{folder}: class ids go up to {ids[-1]}, so classes must be at least as many different "
+                f"labels, got {labels.nunique()} different of {len(labels)}; give all of allclasses_names"
+            )
+        stacked.columns = labels.take(ids - 1)
+    return stacked
+
+
+@dataclass(frozen=True)
+class _Archive:
+    """Arrays of an npz file, with checks that know the file's name."""
+
+    path: Path
+    entries: dict[str, NDArray[Any]]
+
+    @classmethod
+    def load(cls, path: Path) -> _Archive:
+        if not path.is_file():
+            others = ", ".join(sorted(other.name for other in path.parent.glob("*.npz"))) or "none"
+            raise DataError(f"{path}: no such file; .npz files in that folder: {others}")
+        try:
+            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as archive:
+                return cls(path, {entry: archive[entry] for entry in archive.files})
+        except Exception as error:  # what a damaged file raises depends on where it is damaged
+            raise DataError(
+                f"{path}: cannot be read as an npz file of plain arrays ({type(error).__name__}: {error}); "
+                "fetch it again, or save it with numpy.savez from arrays of numbers"
+            ) from error
+
+    def error(self, entry: str, problem: str) -> DataError:
+        return DataError(f"{self.path}: {entry} {problem}")
+
+    def entry(self, entry: str) -> NDArray[Any]:
+        if entry not in self.entries:
+            has = ", ".join(sorted(self.entries)) or "nothing"
+            raise self.error(entry, f"is missing; the file has {has}: is it the right file?")
+        return self.entries[entry]
+
+    def ids(self, entry: str) -> NDArray[np.intp]:
+        values = self.entry(entry)
+        if values.ndim != 1 or values.dtype.kind not in "iu":
+            raise self.error(
+                entry, f"must be a list of integers, got {values.dtype} {values.shape}; convert it"
+            )
+        if values.size and values.min() < 1:
+            raise self.error(
+                entry, f"has the number {values.min()}; numbers are 1-based: add 1 to all of them"
+            )
+        return values.astype(np.intp)
+
+
+def _seed(archive: _Archive, entry: str) -> int | None:
+    if entry not in archive.entries:
+        return None
+    values = archive.entry(entry)
+    if values.size != 1 or values.dtype.kind not in "iu":
+        raise archive.error(
+            entry, f"must be one integer, got {values.dtype} {values.shape}; correct or drop it"
+        )
+    return int(values.item())
+
+
+def _probabilities(archive: _Archive, entry: str) -> NDArray[Any]:
+    try:
+        return check_probabilities(archive.entry(entry), name=entry, joint=True)
+    except ValueError as error:
+        raise DataError(f"{archive.path}: {error}; the layout needs probabilities, not scores") from error

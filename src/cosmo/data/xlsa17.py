@@ -1,0 +1,574 @@
+"""The MATLAB layout of the "proposed splits" benchmark (xlsa17): a file of samples and a file of classes."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.io import loadmat, savemat, whosmat
+
+from cosmo.data.dataset import DataError, GZSLDataset, Split
+from cosmo.validation import check_descriptions, check_features
+
+__all__ = ["read_xlsa17", "read_xlsa17_split", "write_xlsa17"]
+
+_PARTS = ("trainval", "test_seen", "test_unseen")
+_OPTIONAL_PARTS = ("train", "val")
+_CLASS_FIELDS = (
+    "allclasses_names",
+    "att",
+    "original_att",
+    *(f"{part}_loc" for part in _PARTS + _OPTIONAL_PARTS),
+)
+_MISSING = -1
+_V5_LIMIT = 2**31
+
+
+def read_xlsa17(
+    folder: str | os.PathLike[str],
+    *,
+    features: str = "res101",
+    descriptions: str = "att_splits",
+    attributes: str | os.PathLike[str] | None = None,
+    original: bool = False,
+    name: str | None = None,
+) -> GZSLDataset:
+    """Read a folder of the proposed-splits benchmark.
+
+    MATLAB files up to version 7 and version 7.3 (HDF5) are read; nothing in them is executed.
+
+    Parameters
+    ----------
+    folder : path
+        Holds `<features>.mat` and `<descriptions>.mat`.
+    features : str
+        File with `features` (n_features x n_samples), `labels` (n_samples x 1, the 1-based position in
+        `allclasses_names`) and, optionally, `image_files`.
+    descriptions : str
+        File with `att` (n_attributes x n_classes), `allclasses_names`, the 1-based rows `trainval_loc`,
+        `test_seen_loc`, `test_unseen_loc` and, optionally, `train_loc`, `val_loc`, `original_att`.
+    attributes : path, optional
+        Text file with the line `group::attribute` for each column of the descriptions, in their order;
+        the lines may be numbered. Without it the columns are numbered from 0.
+    original : bool
+        Describe classes by `original_att` instead of `att`. In a table of percentages (0 to 100) an
+        entry of -1 means "not asked" (AWA has four); it is replaced by the mean of that attribute over
+        the classes that have it. `att` is never altered, even where it was normalised from such a table.
+    name : str, optional
+        Name of the data set; by default that of the folder.
+
+    Returns
+    -------
+    GZSLDataset
+        Labels are the strings of `allclasses_names`; the rows of the split are in the order of the file.
+
+    Raises
+    ------
+    DataError
+        Naming the file and the field that cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> table = pd.DataFrame([[1, 0], [0, 1], [1, 1]], index=["cat", "dog", "fox"])
+    >>> data = GZSLDataset(np.eye(5, 4), ["cat", "cat", "dog", "dog", "fox"], table,
+    ...                    Split(trainval=[2, 0], test_seen=[1, 3], test_unseen=[4]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_xlsa17(data, folder)
+    ...     read_xlsa17(folder, name="pets")
+    GZSLDataset('pets': 5 samples x 4 features, 2 seen + 1 unseen classes, 2 attributes)
+    """
+    samples = _open(folder, features, "features", ("features", "labels", "image_files"))
+    described = _open(folder, descriptions, "descriptions", _CLASS_FIELDS, holds="att")
+    classes = _class_names(described)
+    codes = samples.ids("labels", len(classes), "class")
+    matrix = _features(samples, len(codes))
+    return GZSLDataset(
+        matrix,
+        classes.take(codes),
+        _descriptions(described, classes, original, attributes),
+        _split(described, codes, classes),
+        sample_names=_sample_names(samples, len(codes)),
+        name=Path(folder).resolve().name if name is None else name,
+    )
+
+
+def read_xlsa17_split(
+    folder: str | os.PathLike[str], *, labels: str = "res101", descriptions: str = "att_splits"
+) -> tuple[pd.Index, Split]:
+    """Read labels and split only, for a folder without features.
+
+    Parameters
+    ----------
+    folder : path
+        Holds `<labels>.mat` and `<descriptions>.mat`.
+    labels : str
+        File with `labels`; its other fields are not read.
+    descriptions : str
+        File with `allclasses_names` and the `*_loc` fields, see `read_xlsa17`.
+
+    Returns
+    -------
+    labels : Index of length n_samples
+        Class name of each row.
+    split : Split
+        Row numbers in the order of the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> table = pd.DataFrame([[1, 0], [0, 1], [1, 1]], index=["cat", "dog", "fox"])
+    >>> data = GZSLDataset(np.eye(5, 4), ["cat", "cat", "dog", "dog", "fox"], table,
+    ...                    Split(trainval=[2, 0], test_seen=[1, 3], test_unseen=[4]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_xlsa17(data, folder)
+    ...     labels, split = read_xlsa17_split(folder)
+    >>> list(labels), split.trainval
+    (['cat', 'cat', 'dog', 'dog', 'fox'], array([2, 0]))
+    """
+    samples = _open(folder, labels, "labels", ("labels",))
+    described = _open(folder, descriptions, "descriptions", _CLASS_FIELDS, holds="allclasses_names")
+    classes = _class_names(described)
+    codes = samples.ids("labels", len(classes), "class")
+    return classes.take(codes), _split(described, codes, classes)
+
+
+def write_xlsa17(
+    dataset: GZSLDataset,
+    folder: str | os.PathLike[str],
+    *,
+    features: str = "res101",
+    descriptions: str = "att_splits",
+) -> None:
+    """Write a data set as MATLAB (version 5) files that `read_xlsa17` reads back.
+
+    Features, labels, descriptions, split and sample names survive; labels come back as strings. Column
+    names survive only with two levels: they go to `attributes.txt`, to be read with
+    `attributes=folder/attributes.txt`. Pictures and texts have no place in this layout and are left out.
+    Files appear under their names only when all are complete.
+
+    Parameters
+    ----------
+    dataset : GZSLDataset
+        Its descriptions are written as both `att` and `original_att`.
+    folder : path
+        Made if need be; files of the same names are replaced.
+    features, descriptions : str
+        Names of the two files, without `.mat`.
+
+    Raises
+    ------
+    DataError
+        If a matrix has 2 GB or more, or a name cannot be stored in a MATLAB file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> table = pd.DataFrame([[1, 0], [0, 1], [1, 1]], index=["cat", "dog", "fox"])
+    >>> data = GZSLDataset(np.eye(5, 4), ["cat", "cat", "dog", "dog", "fox"], table,
+    ...                    Split(trainval=[2, 0], test_seen=[1, 3], test_unseen=[4]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_xlsa17(data, folder)
+    ...     sorted(os.listdir(folder))
+    ['att_splits.mat', 'res101.mat']
+    """
+    names = _mat_name(features), _mat_name(descriptions)
+    if names[0] == names[1] or any(Path(name).name != name for name in names):
+        raise DataError(f"features and descriptions need two different file names, not paths, got {names}")
+    files = dict(zip(names, (_sample_fields(dataset), _class_fields(dataset)), strict=True))
+    for file, fields in files.items():
+        for field, values in fields.items():
+            if values.nbytes >= _V5_LIMIT:
+                raise DataError(
+                    f"{file}: {field} has {values.nbytes} bytes, and a MATLAB version 5 file holds less than "
+                    f"{_V5_LIMIT} in a field; store fewer samples or fewer columns"
+                )
+    lines = _attribute_lines(dataset.descriptions.columns)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".unfinished-") as draft:
+        for file, fields in files.items():
+            savemat(Path(draft, file), fields, appendmat=False)
+        if lines:
+            Path(draft, "attributes.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        for path in sorted(Path(draft).iterdir()):
+            os.replace(path, folder / path.name)
+
+
+@dataclass(frozen=True)
+class _MatFile:
+    """Fields of a MATLAB file, as MATLAB shows them, with checks that know the file's name."""
+
+    path: Path
+    fields: dict[str, Any]
+
+    def __contains__(self, field: str) -> bool:
+        return field in self.fields
+
+    def error(self, field: str, problem: str) -> DataError:
+        return DataError(f"{self.path}: {field} {problem}")
+
+    def field(self, field: str) -> Any:
+        if field not in self.fields:
+            raise self.error(
+                field, f"is missing; the file has {_listing(_field_names(self.path))}: is it the right file?"
+            )
+        return self.fields[field]
+
+    def numbers(self, field: str) -> NDArray[Any]:
+        values = self.field(field)
+        if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiu":
+            raise self.error(
+                field, f"must be a full matrix of real numbers, got {_kind(values)}; convert it in MATLAB"
+            )
+        return values
+
+    def matrix(self, field: str, columns: int, what: str) -> NDArray[Any]:
+        values = self.numbers(field)
+        if values.ndim != 2 or values.shape[1] != columns:
+            turned = values.ndim == 2 and values.shape[0] == columns
+            raise self.error(
+                field,
+                f"must have {columns} columns, one per entry of {what}, got shape {values.shape}; "
+                + ("save its transpose" if turned else "take both from the same data set"),
+            )
+        return values
+
+    def ids(self, field: str, most: int, what: str) -> NDArray[np.intp]:
+        """Return 1-based positions as 0-based ones."""
+        values = self.numbers(field)
+        if values.size == 0:
+            return np.empty(0, dtype=np.intp)
+        if max(values.shape, default=1) != values.size:
+            raise self.error(field, f"must be a vector, got shape {values.shape}; save it as one column")
+        values = values.ravel()
+        fraction = values != np.floor(values)
+        if fraction.any():
+            place = int(np.argmax(fraction))
+            raise self.error(
+                field,
+                f"must hold whole numbers, got {values[place]} at position {place + 1}; round or drop it",
+            )
+        if values.min() < 1:
+            raise self.error(
+                field, f"has the index {values.min():g}; indices are 1-based: add 1 to all of them"
+            )
+        if values.max() > most:
+            raise self.error(
+                field,
+                f"points to {what} {values.max():.0f} of {most}; take both files from the same data set",
+            )
+        return values.astype(np.intp) - 1
+
+    def texts(self, field: str) -> list[str]:
+        cells = self.field(field)
+        if isinstance(cells, np.ndarray) and cells.dtype.kind == "U":
+            return [text.rstrip() for text in cells.ravel().tolist()]
+        if not isinstance(cells, np.ndarray) or cells.dtype != object:
+            raise self.error(
+                field, f"must be a cell array of character vectors, got {_kind(cells)}; use cellstr in MATLAB"
+            )
+        texts = []
+        for place, cell in enumerate(cells.ravel(order="F"), start=1):
+            text = _text(cell)
+            if text is None:
+                raise self.error(
+                    field,
+                    f"must hold character vectors only, entry {place} is not one; use cellstr in MATLAB",
+                )
+            texts.append(text)
+        return texts
+
+
+def _class_names(file: _MatFile) -> pd.Index:
+    classes = pd.Index(file.texts("allclasses_names"))
+    twice = classes[classes.duplicated()]
+    if len(twice):
+        raise file.error("allclasses_names", f"has {twice[0]!r} more than once; rename one of the classes")
+    return classes
+
+
+def _features(file: _MatFile, n_samples: int) -> NDArray[np.float32]:
+    values = file.matrix("features", n_samples, "labels")
+    try:
+        return np.ascontiguousarray(check_features(values.T))
+    except ValueError as error:
+        raise DataError(f"{file.path}: {error}") from error
+
+
+def _sample_names(file: _MatFile, n_samples: int) -> list[str] | None:
+    if "image_files" not in file:
+        return None
+    names = file.texts("image_files")
+    if len(names) != n_samples:
+        raise file.error("image_files", f"has {len(names)} names for {n_samples} labels; correct or drop it")
+    return names
+
+
+def _descriptions(
+    file: _MatFile, classes: pd.Index, original: bool, attributes: str | os.PathLike[str] | None
+) -> pd.DataFrame:
+    field = "original_att" if original else "att"
+    if original and field not in file:
+        raise file.error(field, "is missing; read att with original=False")
+    values = file.matrix(field, len(classes), "allclasses_names")
+    if original:
+        values = _fill_missing(file, field, values)
+    columns = None if attributes is None else _read_attributes(Path(attributes), len(values))
+    try:
+        return check_descriptions(pd.DataFrame(values.T, index=classes, columns=columns), name=field)
+    except ValueError as error:
+        raise DataError(f"{file.path}: {error}; every class needs a finite value") from error
+
+
+def _fill_missing(file: _MatFile, field: str, values: NDArray[Any]) -> NDArray[Any]:
+    missing = values == _MISSING
+    known = values[~missing]
+    if not missing.any() or not known.size or known.min() < 0 or not 1 < known.max() <= 100:
+        return values
+    if missing.all(axis=1).any():
+        attribute = int(np.argmax(missing.all(axis=1))) + 1
+        raise file.error(field, f"is {_MISSING} for every class in row {attribute}; drop that attribute")
+    mean = values.mean(axis=1, keepdims=True, where=~missing)
+    return np.where(missing, mean, values)
+
+
+def _split(file: _MatFile, codes: NDArray[np.intp], classes: pd.Index) -> Split:
+    parts = _PARTS + tuple(part for part in _OPTIONAL_PARTS if f"{part}_loc" in file)
+    rows = {part: file.ids(f"{part}_loc", len(codes), "row") for part in parts}
+    try:
+        split = Split(**rows)
+        split.check(codes, classes)
+    except DataError as error:
+        raise DataError(
+            f"{file.path}: {error} (split.trainval is the field trainval_loc, and so on); "
+            "take labels and split from the same release"
+        ) from error
+    return split
+
+
+def _read_attributes(path: Path, n_attributes: int) -> pd.MultiIndex:
+    try:
+        pairs = _parse_attributes(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read as a list of attributes: {error}") from error
+    if len(pairs) != n_attributes:
+        raise DataError(
+            f"{path}: {len(pairs)} attributes named, but the descriptions have {n_attributes} columns; "
+            "one line is needed for each"
+        )
+    return pd.MultiIndex.from_tuples(list(_unique(pairs)), names=["group", "attribute"])
+
+
+def _parse_attributes(text: str) -> list[tuple[str, str]]:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    numbered = [re.fullmatch(r"([0-9]{1,9})\s+(.*)", line) for line in lines]
+    if all(numbered):
+        numbers = [int(match[1]) for match in numbered if match]
+        if numbers and numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+            raise ValueError("the lines are numbered, but not in order; sort them as the columns are")
+        lines = [match[2] for match in numbered if match]
+    pairs = []
+    for place, line in enumerate(lines, start=1):
+        group, colons, attribute = line.partition("::")
+        if not (colons and group and attribute):
+            raise ValueError(f"line {place} is {line!r}, not group::attribute")
+        pairs.append((group, attribute))
+    return pairs
+
+
+def _unique(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    taken = set()
+    for group, attribute in pairs:
+        pair, count = (group, attribute), 1
+        while pair in taken:
+            count += 1
+            pair = (group, f"{attribute} ({count})")
+        taken.add(pair)
+        yield pair
+
+
+def _attribute_lines(columns: pd.Index) -> list[str]:
+    if columns.nlevels != 2:
+        return []
+    pairs = [(str(group), str(attribute)) for group, attribute in columns]
+    # Numbers, because a group may itself begin with one.
+    lines = [
+        f"{place} {_storable(group)}::{_storable(attribute)}"
+        for place, (group, attribute) in enumerate(pairs, start=1)
+    ]
+    for line, pair in zip(lines, pairs, strict=True):
+        try:
+            survives = _parse_attributes(line) == [pair]
+        except ValueError:
+            survives = False
+        if not survives:
+            raise DataError(
+                f"the column {pair!r} cannot be written to attributes.txt; give group and attribute names of "
+                "one line, without spaces at the ends and without '::' in the group"
+            )
+    return lines
+
+
+def _sample_fields(dataset: GZSLDataset) -> dict[str, NDArray[Any]]:
+    fields: dict[str, NDArray[Any]] = {"features": dataset.features.T, "labels": _column(dataset.codes)}
+    if dataset.sample_names is not None:
+        fields["image_files"] = _cells(dataset.sample_names)
+    return fields
+
+
+def _class_fields(dataset: GZSLDataset) -> dict[str, NDArray[Any]]:
+    names = [str(label) for label in dataset.classes]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"two classes are both written as {twice!r}; rename one of them")
+    table = dataset.descriptions.to_numpy().T
+    rows = {f"{part}_loc": getattr(dataset.split, part) for part in _PARTS + _OPTIONAL_PARTS}
+    fields: dict[str, NDArray[Any]] = {
+        "allclasses_names": _cells(names),
+        "att": table,
+        "original_att": table,
+    }
+    fields.update((field, _column(numbers)) for field, numbers in rows.items() if numbers is not None)
+    return fields
+
+
+def _column(positions: NDArray[np.intp]) -> NDArray[np.float64]:
+    return (positions.astype(np.float64) + 1)[:, np.newaxis]
+
+
+def _cells(texts: Sequence[object]) -> NDArray[np.object_]:
+    cells = np.empty((len(texts), 1), dtype=object)
+    cells[:, 0] = [_storable(str(text)) for text in texts]
+    return cells
+
+
+def _storable(text: str) -> str:
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise DataError(f"the name {text!r} has characters that the files cannot hold; rename it")
+    return text
+
+
+def _mat_name(stem: str) -> str:
+    return stem if stem.endswith(".mat") else f"{stem}.mat"
+
+
+def _open(
+    folder: str | os.PathLike[str],
+    stem: str,
+    option: str,
+    fields: Sequence[str],
+    *,
+    holds: str | None = None,
+) -> _MatFile:
+    path = Path(folder, _mat_name(stem))
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; {_advice(Path(folder), option, holds or option)}")
+    try:
+        values = _load_hdf5(path, fields) if h5py.is_hdf5(path) else _load(path, fields)
+    except Exception as error:  # what a damaged file raises depends on where it is damaged
+        raise DataError(
+            f"{path}: cannot be read as a MATLAB file ({type(error).__name__}: {error}); it is damaged, "
+            "cut short or of another kind: fetch it again"
+        ) from error
+    return _MatFile(path, values)
+
+
+def _advice(folder: Path, option: str, field: str) -> str:
+    if not folder.is_dir():
+        return "the folder does not exist either"
+    files = sorted(folder.glob("*.mat"))
+    if not files:
+        folders = sorted(path.name for path in folder.iterdir() if path.is_dir())
+        return f"the folder has no .mat files (folders inside: {_listing(folders)})"
+    has = f"the folder has {_listing([path.name for path in files])}"
+    holders = [path.stem for path in files if field in _field_names(path)]
+    if holders:
+        return f"{has}: try " + " or ".join(f'{option}="{holder}"' for holder in holders)
+    without = "; read_xlsa17_split reads labels and split alone" if field == "features" else ""
+    return f"{has}, none with the field {field}{without}"
+
+
+def _field_names(path: Path) -> list[str]:
+    """Return a file's fields for a message; a file that cannot be read has none."""
+    try:
+        if h5py.is_hdf5(path):
+            with h5py.File(path, "r") as file:
+                return sorted(field for field in file if not field.startswith("#"))
+        return sorted(field for field, *_ in whosmat(path, appendmat=False))
+    except Exception:  # as in _open
+        return []
+
+
+def _load(path: Path, fields: Sequence[str]) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="Unreadable variable|Duplicate variable")
+        values: dict[str, Any] = loadmat(path, variable_names=list(fields), appendmat=False)
+    return {field: values[field] for field in fields if field in values}
+
+
+def _load_hdf5(path: Path, fields: Sequence[str]) -> dict[str, Any]:
+    with h5py.File(path, "r") as file:
+        return {field: _from_hdf5(file, file[field]) for field in fields if field in file}
+
+
+def _from_hdf5(file: Any, node: Any) -> Any:
+    """Return a variable of a version 7.3 file as `scipy.io.loadmat` would: axes reversed, text decoded."""
+    if not isinstance(node, h5py.Dataset):
+        return np.empty((), dtype=np.void)
+    text = _hdf5_text(node)
+    if text is not None:
+        return np.array(text)
+    if node.attrs.get("MATLAB_empty", 0):
+        return np.empty((0, 0))
+    values = np.asarray(node[()]).T
+    if h5py.check_ref_dtype(node.dtype) is None:
+        return values
+    cells = np.empty(values.shape, dtype=object)
+    for place, reference in np.ndenumerate(values):
+        rows = _hdf5_text(file[reference], untyped=True) if reference else None
+        cells[place] = rows[0] if rows is not None and len(rows) == 1 else None
+    return cells
+
+
+def _hdf5_text(node: Any, *, untyped: bool = False) -> list[str] | None:
+    """Return the rows of a character matrix, or None if it is something else.
+
+    With `untyped`, numbers of 16 bits without a stated MATLAB class count as characters too.
+    """
+    if not isinstance(node, h5py.Dataset) or node.dtype.kind != "u":
+        return None
+    kind = node.attrs.get("MATLAB_class")
+    if kind not in (b"char", "char") and not (untyped and kind is None and node.dtype.itemsize == 2):
+        return None
+    if node.attrs.get("MATLAB_empty", 0):
+        return [""]
+    letters = np.atleast_2d(np.asarray(node[()], dtype="<u2").T)
+    return [row.tobytes().decode("utf-16-le") for row in letters]
+
+
+def _text(cell: object) -> str | None:
+    if isinstance(cell, np.ndarray) and cell.dtype.kind == "U" and cell.size <= 1:
+        return "".join(cell.ravel().tolist())
+    return cell if isinstance(cell, str) else None
+
+
+def _kind(values: object) -> str:
+    if not isinstance(values, np.ndarray):
+        return f"a {type(values).__name__}"
+    named = {"O": "a cell array", "U": "text", "V": "a struct or sparse matrix", "c": "complex numbers"}
+    return named.get(values.dtype.kind, "numbers")
+
+
+def _listing(names: Sequence[str]) -> str:
+    return ", ".join(names) if names else "none"

@@ -1,0 +1,263 @@
+"""The main job: one data set, one pair of experts, every way of combining them.
+
+The rows are those of the paper's ablation: the unseen expert alone and with calibrated stacking, a
+max-softmax gate (hard, soft, with adaptive smoothing), and the chosen gate without and with smoothing.
+All choices are made on GZSL-Val; the test set is opened once, at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from cosmo.classifier import Cosmo
+from cosmo.combinations import CalibratedStacking, Combination, GatedMixture, OperatingPoint
+from cosmo.curve import SeenUnseenCurve
+from cosmo.data import GZSLDataset
+from cosmo.experts import make_seen_expert, make_unseen_expert
+from cosmo.gates import MaxSoftmaxGate, make_gate
+from cosmo.metrics import GZSLScores, Interval, fpr_at_tpr, gate_auc, gzsl_intervals, gzsl_scores
+from cosmo.mixture import Smoothing
+from cosmo.outputs import ExpertOutputs
+from cosmo.protocol import Protocol
+
+__all__ = ["Evaluation", "Experiment", "Settings", "evaluate", "run_experiment", "summarise"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to run.
+
+    Parameters
+    ----------
+    unseen, seen, gate : str
+        Names in `cosmo.experts.UNSEEN_EXPERTS`, `SEEN_EXPERTS` and `cosmo.gates.GATES`.
+    smoothing : {"adaptive", "constant", "none"}
+        Of the row "COSMO".
+    seed : int
+        Draws the validation split.
+    """
+
+    unseen: str = "eszsl"
+    seen: str = "logistic"
+    gate: str = "confidence"
+    smoothing: Smoothing = "adaptive"
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """One way of combining the experts, on test.
+
+    Parameters
+    ----------
+    name : str
+    scores : GZSLScores
+        At the operating point chosen on validation.
+    intervals : tuple of Interval
+        95 % bootstrap intervals of the three scores.
+    ausuc : float
+    ausuc_interval : Interval
+    point : OperatingPoint
+    validation : GZSLScores
+        On GZSL-Val at the same point.
+    curve : SeenUnseenCurve
+        On test.
+    """
+
+    name: str
+    scores: GZSLScores
+    intervals: tuple[Interval, Interval, Interval]
+    ausuc: float
+    ausuc_interval: Interval
+    point: OperatingPoint
+    validation: GZSLScores
+    curve: SeenUnseenCurve
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, for JSON."""
+        names = GZSLScores._fields
+        return {
+            "name": self.name,
+            **self.scores._asdict(),
+            **{f"{name}_95": list(interval) for name, interval in zip(names, self.intervals, strict=True)},
+            "ausuc": self.ausuc,
+            "ausuc_95": list(self.ausuc_interval),
+            "operating_point": self.point._asdict(),
+            "validation": self.validation._asdict(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """The results of one run, and the fitted model of its last row."""
+
+    dataset: GZSLDataset
+    settings: Settings
+    evaluations: list[Evaluation]
+    model: Cosmo
+    facts: dict[str, float]
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per combination: Acc_ts, Acc_tr, Acc_H, its interval, AUSUC, in percent."""
+        rows = {
+            e.name: {
+                "Acc_ts": 100 * e.scores.acc_ts,
+                "Acc_tr": 100 * e.scores.acc_tr,
+                "Acc_H": 100 * e.scores.acc_h,
+                "low": 100 * e.intervals[2].low,
+                "high": 100 * e.intervals[2].high,
+                "AUSUC": 100 * e.ausuc,
+            }
+            for e in self.evaluations
+        }
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers and names, for JSON."""
+        data = self.dataset
+        return {
+            "dataset": {
+                "name": data.name,
+                "samples": len(data),
+                "features": data.features.shape[1],
+                "attributes": data.descriptions.shape[1],
+                "seen_classes": len(data.seen_classes),
+                "unseen_classes": len(data.unseen_classes),
+            },
+            "settings": asdict(self.settings),
+            "unseen_expert": {k: float(v) for k, v in self.model.experts_.unseen.decided_.items()},
+            "facts": self.facts,
+            "results": [e.to_dict() for e in self.evaluations],
+        }
+
+
+def combinations(settings: Settings) -> dict[str, Combination]:
+    """Return the rows of the table, in order, before the last one (COSMO itself)."""
+    expert = settings.unseen.upper()
+    return {
+        f"{expert} alone": CalibratedStacking(0.0),
+        f"CS + {expert}": CalibratedStacking(),
+        "Independent-Hard": GatedMixture(MaxSoftmaxGate(), smoothing="none", hard=True),
+        "Independent-Soft": GatedMixture(MaxSoftmaxGate(), smoothing="none"),
+        "CB-Gating": GatedMixture(make_gate(settings.gate), smoothing="none"),
+        "Adaptive-Smoothing": GatedMixture(MaxSoftmaxGate(), smoothing="adaptive"),
+    }
+
+
+def evaluate(
+    name: str, combination: Combination, validation: ExpertOutputs, test: ExpertOutputs
+) -> Evaluation:
+    """Return how a fitted combination does on labelled test outputs."""
+    truth, guess = test.labels, combination.predict(test)
+    seen, unseen = np.arange(test.n_seen), test.n_seen + np.arange(test.n_unseen)
+    curve = combination.curve(test)
+    point = combination.operating_point_
+    return Evaluation(
+        name=name,
+        scores=gzsl_scores(truth, guess, seen, unseen),
+        intervals=gzsl_intervals(truth, guess, seen, unseen),
+        ausuc=curve.area,
+        ausuc_interval=curve.area_interval(truth),
+        point=point,
+        validation=combination.curve(validation).at(point.threshold),
+        curve=curve,
+    )
+
+
+def run_experiment(
+    dataset: GZSLDataset,
+    settings: Settings | None = None,
+    *,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Experiment:
+    """Train on the training rows, choose on GZSL-Val, evaluate every combination on test.
+
+    Parameters
+    ----------
+    dataset : GZSLDataset
+    settings : Settings
+    progress : callable
+        Called with a sentence before each step.
+
+    Examples
+    --------
+    >>> from cosmo.data import load_glyphs
+    >>> experiment = run_experiment(load_glyphs(n_classes=40, samples_per_class=12))
+    >>> list(experiment.table().index)[-2:]
+    ['Adaptive-Smoothing', 'COSMO']
+    """
+    settings = settings or Settings()
+    protocol = Protocol(dataset, seed=settings.seed)
+    training = protocol.training()
+    protocol.check_labels(training.y)
+    progress(f"training {settings.seen} and {settings.unseen}: validation stage, gate, test stage")
+    model = Cosmo(
+        dataset.descriptions,
+        seen=make_seen_expert(settings.seen),
+        unseen=make_unseen_expert(settings.unseen),
+        gate=make_gate(settings.gate),
+        smoothing=settings.smoothing,
+        hold_out=protocol.training_hold_out(),
+    ).fit(training.X, training.y)
+    validation = model.validation_outputs_
+    progress("choosing operating points on GZSL-Val")
+    fitted = {name: rule.fit(validation) for name, rule in combinations(settings).items()}
+    fitted["COSMO"] = model.combination_
+    progress("opening the test set")
+    samples = protocol.open_test()
+    test = model.outputs(samples.X, samples.y)
+    evaluations = [evaluate(name, rule, validation, test) for name, rule in fitted.items()]
+    return Experiment(dataset, settings, evaluations, model, _facts(model, validation, test))
+
+
+def _facts(model: Cosmo, validation: ExpertOutputs, test: ExpertOutputs) -> dict[str, float]:
+    """Return the accuracy of each expert in its own domain, and of the gates on Gating-Val."""
+    gating_val = validation[np.arange(0, len(validation), 3)]
+    seen, unseen = test.is_seen, ~test.is_seen
+
+    def own(choice: NDArray[np.intp], rows: NDArray[np.bool_]) -> float:
+        return float((test.gain * (choice == test.labels))[rows].sum())
+
+    facts = {
+        "seen_expert_accuracy": own(test.seen_choice, seen),
+        "zsl_t1": own(test.unseen_choice + test.n_seen, unseen),
+    }
+    for name, gate in (("gate", model.combination_.gate_), ("max_softmax", MaxSoftmaxGate())):
+        score = gate.score(gating_val.seen, gating_val.unseen)
+        facts[f"{name}_auc"] = gate_auc(gating_val.is_seen, score)
+        facts[f"{name}_fpr95"] = fpr_at_tpr(gating_val.is_seen, score)
+    return facts
+
+
+def summarise(experiments: Sequence[Experiment], *, level: float = 0.95) -> pd.DataFrame:
+    """Return means over repetitions with Student intervals, in percent.
+
+    Also the interval of the difference in Acc_H and AUSUC between the last row and each other row:
+    repetitions are paired, so this is what tells whether a method wins.
+    """
+    if len(experiments) < 2:
+        raise ValueError("intervals over repetitions need at least two of them")
+    tables = [experiment.table() for experiment in experiments]
+    factor = stats.t.ppf((1 + level) / 2, len(tables) - 1) / np.sqrt(len(tables))
+
+    def spread(frames: list[pd.DataFrame]) -> tuple[pd.DataFrame, pd.DataFrame]:
+        stacked = np.stack([frame.to_numpy() for frame in frames])
+        like = frames[0]
+        mean = pd.DataFrame(stacked.mean(axis=0), index=like.index, columns=like.columns)
+        half = pd.DataFrame(factor * stacked.std(axis=0, ddof=1), index=like.index, columns=like.columns)
+        return mean, half
+
+    measured = [table[["Acc_ts", "Acc_tr", "Acc_H", "AUSUC"]] for table in tables]
+    mean, half = spread(measured)
+    lead, lead_half = spread([table.iloc[-1] - table for table in measured])
+    return pd.concat(
+        {"mean": mean, "±": half, "lead": lead[["Acc_H", "AUSUC"]], "lead ±": lead_half[["Acc_H", "AUSUC"]]},
+        axis=1,
+    )

@@ -1,0 +1,71 @@
+"""Experts: classifiers of seen classes, and recognisers of classes known by description only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+
+from cosmo.experts.base import UnseenExpert, select
+from cosmo.experts.dap import DAP
+from cosmo.experts.eszsl import ESZSL
+from cosmo.experts.pair import ExpertPair
+from cosmo.experts.precomputed import PrecomputedExpert
+
+__all__ = [
+    "DAP",
+    "ESZSL",
+    "SEEN_EXPERTS",
+    "UNSEEN_EXPERTS",
+    "ExpertPair",
+    "PrecomputedExpert",
+    "UnseenExpert",
+    "make_seen_expert",
+    "make_unseen_expert",
+    "select",
+]
+
+SEEN_EXPERTS = {
+    "logistic": "multinomial logistic regression, C = 1 (the paper's)",
+    "lda": "linear discriminant analysis with shrinkage",
+    "knn": "nearest neighbours, weighted by distance",
+}
+
+UNSEEN_EXPERTS = {
+    "eszsl": "bilinear map in closed form (Romera-Paredes & Torr)",
+    "dap": "direct attribute prediction (Lampert et al.)",
+}
+
+
+def make_seen_expert(name: str) -> Any:
+    """Return a new scikit-learn classifier by its name in `SEEN_EXPERTS`.
+
+    Examples
+    --------
+    >>> make_seen_expert("logistic")
+    LogisticRegression(max_iter=2000)
+    """
+    if name == "logistic":
+        return LogisticRegression(C=1.0, max_iter=2000)
+    if name == "lda":
+        return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+    if name == "knn":
+        return KNeighborsClassifier(n_neighbors=15, weights="distance")
+    raise ValueError(f"unknown seen expert {name!r}; choose from {', '.join(SEEN_EXPERTS)}")
+
+
+def make_unseen_expert(name: str) -> UnseenExpert:
+    """Return a new zero-shot expert by its name in `UNSEEN_EXPERTS`.
+
+    Examples
+    --------
+    >>> make_unseen_expert("eszsl")
+    ESZSL()
+    """
+    if name == "eszsl":
+        return ESZSL()
+    if name == "dap":
+        return DAP()
+    raise ValueError(f"unknown unseen expert {name!r}; choose from {', '.join(UNSEEN_EXPERTS)}")

@@ -1,0 +1,161 @@
+"""The contract of an unseen (zero-shot) expert, and the choice of its parameters on held-out classes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import ParameterGrid
+
+from cosmo.metrics import per_class_accuracy
+from cosmo.probabilities import fit_temperature, soften
+from cosmo.protocol import HoldOut, hold_out
+from cosmo.validation import check_descriptions, check_features, encode_labels
+
+__all__ = ["UnseenExpert", "select"]
+
+
+class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
+    """Recognises classes by their descriptions.
+
+    `fit` learns from seen classes; `scores` and `predict_proba` answer for the classes of *any* table
+    with the same columns, so that a class is added by adding a row. Parameters left at None are chosen
+    on held-out classes: by `select` where a hold-out is at hand, else by `fit` itself.
+
+    Subclasses have a parameter `temperature`, implement `_fit` and `scores`, and list in `grid` the
+    values to try for their own open parameters.
+    """
+
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {}
+    temperature: float | None
+
+    def fit(
+        self, X: ArrayLike, y: Iterable[Hashable], descriptions: pd.DataFrame, *, seed: int | None = 0
+    ) -> Self:
+        """Learn from samples of seen classes.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+        y : labels, length n_samples
+        descriptions : DataFrame
+            Has a row for every class in `y`; rows of other classes are not looked at.
+        seed : int
+            Draws the classes held out to choose parameters that are None.
+        """
+        X = check_features(X, name="X")
+        table = check_descriptions(descriptions)
+        codes = encode_labels(y, table.index, name="y")
+        if len(codes) != len(X):
+            raise ValueError(f"X has {len(X)} rows but y has {len(codes)} labels")
+        table = table.iloc[np.unique(codes)]
+        codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
+        if len(table) < 2:
+            raise ValueError(f"y has one class only ({table.index[0]!r}); at least two are needed")
+        decided = self
+        if self.open_parameters():
+            decided = select(self, X, table.index[codes], table, hold_out(codes, seed=seed))
+        self.decided_ = {name: getattr(decided, name) for name in (*self.grid, "temperature")}
+        self.columns_ = table.columns
+        self._fit(X, codes, table.to_numpy(), **self.decided_)
+        return self
+
+    def open_parameters(self) -> list[str]:
+        """Return the names of parameters that are to be chosen (None)."""
+        return [name for name in (*self.grid, "temperature") if getattr(self, name) is None]
+
+    @abstractmethod
+    def _fit(
+        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
+    ) -> None:
+        """Learn from checked input; `codes` are rows of `attributes` (n_classes, n_attributes)."""
+
+    def _candidates(
+        self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
+    ) -> Iterator[Self]:
+        """Yield fitted copies for all values of the open parameters (temperature aside).
+
+        Override where fits share work.
+        """
+        open_grid = {name: self.grid[name] for name in self.open_parameters() if name in self.grid}
+        for values in ParameterGrid(open_grid):
+            candidate = self._with(table.columns, **values)
+            candidate._fit(X, codes, table.to_numpy(), **candidate.decided_)
+            yield candidate
+
+    def _with(self, columns: pd.Index, **values: Any) -> Self:
+        """Return a copy with these parameters, ready for its learned weights."""
+        copy: Self = clone(self).set_params(**values)
+        copy.columns_ = columns
+        copy.decided_ = {name: getattr(copy, name) for name in (*self.grid, "temperature")}
+        return copy
+
+    @abstractmethod
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+        """Return how well each sample fits each described class, shape (n_samples, n_classes)."""
+
+    def predict_proba(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+        """Return a distribution over the classes of `descriptions` for each sample."""
+        return self.probabilities(self.scores(X, descriptions))
+
+    def probabilities(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Turn scores over all classes into joint probabilities."""
+        return soften(scores, self.decided_["temperature"])
+
+    def attributes(self, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+        """Return a description table as an array, after checking it has the columns of the training."""
+        table = check_descriptions(descriptions)
+        if not table.columns.equals(self.columns_):
+            raise ValueError(
+                f"descriptions must have the {len(self.columns_)} attributes of the training, in the same "
+                f"order; got {table.shape[1]} columns"
+            )
+        return table.to_numpy()
+
+
+def select(
+    expert: UnseenExpert,
+    X: NDArray[np.float32],
+    y: Iterable[Hashable],
+    descriptions: pd.DataFrame,
+    held: HoldOut,
+) -> UnseenExpert:
+    """Return a copy fitted on Seen-Train with all open parameters decided.
+
+    The values of `expert.grid` are compared by per-class accuracy on Unseen-Val among the held-out classes:
+    telling unseen classes apart is the expert's job, weighing them against seen ones is COSMO's. The
+    temperature has the largest likelihood on GZSL-Val. Cloning the result and fitting it on all rows
+    gives the expert of the test stage.
+
+    Parameters
+    ----------
+    expert : UnseenExpert
+        Parameters that are None are open.
+    X, y, descriptions
+        Training rows, and a table with a row for every class in `y`.
+    held : HoldOut
+        Rows of `X` for learning and for choosing.
+    """
+    table = check_descriptions(descriptions)
+    codes = encode_labels(y, table.index, name="y")
+    seen, unseen = np.unique(codes[held.seen_train]), np.unique(codes[held.unseen_val])
+    X_unseen, truth = X[held.unseen_val], codes[held.unseen_val]
+
+    def zsl_accuracy(candidate: UnseenExpert) -> float:
+        guess = unseen[candidate.scores(X_unseen, table.iloc[unseen]).argmax(axis=1)]
+        return per_class_accuracy(truth, guess, unseen)
+
+    train_codes = np.searchsorted(seen, codes[held.seen_train])
+    fitted = expert._candidates(X[held.seen_train], train_codes, table.iloc[seen])
+    best = max(fitted, key=zsl_accuracy) if set(expert.open_parameters()) - {"temperature"} else next(fitted)
+    if best.temperature is None:
+        both = np.concatenate([seen, unseen])
+        target = pd.Index(both).get_indexer(codes[held.gzsl_val])
+        best.temperature = fit_temperature(best.scores(X[held.gzsl_val], table.iloc[both]), target)
+        best.decided_["temperature"] = best.temperature
+    return best

@@ -1,0 +1,148 @@
+"""ESZSL: a bilinear map between features and descriptions in closed form.
+
+Romera-Paredes & Torr, "An embarrassingly simple approach to zero-shot learning", ICML 2015.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh, solve, svd
+from scipy.sparse import csr_array
+
+from cosmo.experts.base import UnseenExpert
+from cosmo.validation import check_features
+
+__all__ = ["ESZSL"]
+
+
+class ESZSL(UnseenExpert):
+    """Score `F(x, y) = xᵀ V a_y`, with V from a doubly regularised least-squares fit.
+
+    `V = (XᵀX + γI)⁻¹ Xᵀ Y A (AᵀA + λI)⁻¹`, with Y one-hot and A the descriptions of the seen classes.
+
+    Parameters
+    ----------
+    centre : bool
+        Take the mean of the seen classes off every description, and scale each to unit length: what is
+        common to all classes tells nothing apart. False uses descriptions as they are.
+    gamma : float or None
+        Regularises the feature side. None chooses on held-out classes.
+    lam : float or None
+        Regularises the description side. None chooses on held-out classes.
+    temperature : float or None
+        Of the soft-max over scores. None fits it on held-out rows.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
+    >>> y = np.repeat(list("abcde"), 20)
+    >>> X = table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8))
+    >>> expert = ESZSL(gamma=0.01, lam=0.01, temperature=0.1).fit(X, y, table)
+    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples
+    (2, 6)
+    """
+
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "gamma": tuple(10.0 ** (e / 2) for e in range(-4, 13)),
+        "lam": tuple(10.0 ** (e / 2) for e in range(-6, 7)),
+    }
+
+    def __init__(
+        self,
+        gamma: float | None = None,
+        lam: float | None = None,
+        *,
+        centre: bool = True,
+        temperature: float | None = None,
+    ) -> None:
+        self.centre = centre
+        self.gamma = gamma
+        self.lam = lam
+        self.temperature = temperature
+
+    def _fit(
+        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
+    ) -> None:
+        self._learn_mean(attributes)
+        self.weights_ = _solve(X, codes, self._standardised(attributes), decided["gamma"], decided["lam"])
+
+    def _candidates(
+        self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
+    ) -> Iterator[Self]:
+        mean_only = self._with(table.columns)._learn_mean(table.to_numpy())
+        path = _Path(X, codes, mean_only._standardised(table.to_numpy()))
+        for gamma in self.grid["gamma"] if self.gamma is None else (self.gamma,):
+            for lam in self.grid["lam"] if self.lam is None else (self.lam,):
+                candidate = self._with(table.columns, gamma=gamma, lam=lam)
+                candidate.mean_ = mean_only.mean_
+                candidate.weights_ = path.solve(gamma, lam)
+                yield candidate
+
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+        """Return `X V Aᵀ`, shape (n_samples, n_classes)."""
+        A = self._standardised(self.attributes(descriptions))
+        return check_features(X, name="X") @ (self.weights_ @ A.T)
+
+    def _learn_mean(self, attributes: NDArray[np.float32]) -> Self:
+        self.mean_ = attributes.mean(axis=0) if self.centre else None
+        return self
+
+    def _standardised(self, attributes: NDArray[np.float32]) -> NDArray[np.float32]:
+        if self.mean_ is None:
+            return attributes
+        centred = attributes - self.mean_
+        length = np.linalg.norm(centred, axis=1, keepdims=True)
+        return centred / np.where(length > 0, length, 1)
+
+
+def _class_sums(X: NDArray[np.float32], codes: NDArray[np.intp], n_classes: int) -> NDArray[np.float64]:
+    """Return `YᵀX`: the sum of each class's rows."""
+    ones = np.ones(len(codes), dtype=np.float32)
+    one_hot = csr_array((ones, (codes, np.arange(len(codes)))), shape=(n_classes, len(codes)))
+    return (one_hot @ X).astype(np.float64)
+
+
+def _solve(
+    X: NDArray[np.float32], codes: NDArray[np.intp], A: NDArray[np.float32], gamma: float, lam: float
+) -> NDArray[np.float32]:
+    """Return V for one pair of regularisers."""
+    _check_positive(gamma, lam)
+    A64 = A.astype(np.float64)
+    gram = (X.T @ X).astype(np.float64)
+    gram[np.diag_indices_from(gram)] += gamma
+    cross = _class_sums(X, codes, len(A)).T @ A64
+    left = solve(gram, cross, assume_a="pos", overwrite_a=True, check_finite=False)
+    right = solve(A64.T @ A64 + lam * np.eye(A.shape[1]), left.T, assume_a="pos", check_finite=False)
+    return right.T.astype(np.float32)
+
+
+class _Path:
+    """V for any regularisers, from one eigendecomposition of `XᵀX` and one of `AᵀA`.
+
+    The latter has at most as many non-zero eigenvalues as there are classes; the others do not matter.
+    """
+
+    def __init__(self, X: NDArray[np.float32], codes: NDArray[np.intp], A: NDArray[np.float32]) -> None:
+        _, spread, directions = svd(A.astype(np.float64), full_matrices=False, check_finite=False)
+        self.attribute_values, self.attribute_vectors = spread**2, directions.T
+        values, vectors = eigh((X.T @ X).astype(np.float64), overwrite_a=True, check_finite=False)
+        # Rounding may leave eigenvalues of a Gram matrix slightly below zero.
+        self.feature_values, self.feature_vectors = np.maximum(values, 0), vectors
+        self.core = (_class_sums(X, codes, len(A)) @ vectors).T @ (A @ self.attribute_vectors)
+
+    def solve(self, gamma: float, lam: float) -> NDArray[np.float32]:
+        _check_positive(gamma, lam)
+        scaled = self.core / (self.feature_values + gamma)[:, None] / (self.attribute_values + lam)
+        return (self.feature_vectors @ scaled @ self.attribute_vectors.T).astype(np.float32)
+
+
+def _check_positive(gamma: float, lam: float) -> None:
+    for name, value in (("gamma", gamma), ("lam", lam)):
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, got {value}")

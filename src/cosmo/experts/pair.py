@@ -1,0 +1,121 @@
+"""Both experts of one stage, fitted on the same rows and asked the same questions."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.dummy import DummyClassifier
+
+from cosmo.experts.base import UnseenExpert, select
+from cosmo.outputs import ExpertOutputs
+from cosmo.protocol import HoldOut
+from cosmo.validation import encode_labels
+
+__all__ = ["ExpertPair", "fit_seen_expert"]
+
+
+def fit_seen_expert(seen: BaseEstimator, X: NDArray[np.float32], codes: NDArray[np.intp]) -> Any:
+    """Fit a copy of a scikit-learn classifier; its labels are ranks of the classes in `codes`."""
+    if not hasattr(seen, "predict_proba"):
+        raise TypeError(f"the seen expert must have predict_proba; {type(seen).__name__} has none")
+    classes, ranks = np.unique(codes, return_inverse=True)
+    # A single class leaves a classifier nothing to tell apart; its probability is one.
+    classifier = clone(seen) if len(classes) > 1 else DummyClassifier(strategy="prior")
+    return classifier.fit(X, ranks)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertPair:
+    """A fitted seen expert and a fitted unseen expert.
+
+    Parameters
+    ----------
+    seen : classifier
+        Its labels are positions in `seen_classes`.
+    unseen : UnseenExpert
+    descriptions : DataFrame
+        One row per class, seen and unseen.
+    seen_classes : Index
+    """
+
+    seen: Any
+    unseen: UnseenExpert
+    descriptions: pd.DataFrame
+    seen_classes: pd.Index
+
+    @classmethod
+    def select(
+        cls,
+        seen: BaseEstimator,
+        unseen: UnseenExpert,
+        X: NDArray[np.float32],
+        y: Iterable[Hashable],
+        descriptions: pd.DataFrame,
+        held: HoldOut,
+    ) -> ExpertPair:
+        """Return the experts of the validation stage: fitted on Seen-Train, parameters decided.
+
+        Parameters
+        ----------
+        X, y
+            All training rows.
+        descriptions : DataFrame
+            A row for every class in `y`; classes without training rows may not take part.
+        held : HoldOut
+        """
+        codes = encode_labels(y, descriptions.index, name="y")
+        return cls(
+            fit_seen_expert(seen, X[held.seen_train], codes[held.seen_train]),
+            select(unseen, X, descriptions.index[codes], descriptions, held),
+            descriptions,
+            descriptions.index[np.unique(codes[held.seen_train])],
+        )
+
+    def refit(
+        self,
+        seen: BaseEstimator,
+        X: NDArray[np.float32],
+        y: Iterable[Hashable],
+        descriptions: pd.DataFrame,
+    ) -> ExpertPair:
+        """Return the experts of the test stage: fitted on all training rows, choices kept.
+
+        `descriptions` has the unseen classes too.
+        """
+        codes = encode_labels(y, descriptions.index, name="y")
+        return ExpertPair(
+            fit_seen_expert(seen, X, codes),
+            clone(self.unseen).fit(X, descriptions.index[codes], descriptions),
+            descriptions,
+            descriptions.index[np.unique(codes)],
+        )
+
+    @property
+    def unseen_classes(self) -> pd.Index:
+        """Described classes that had no samples, in the order of the table."""
+        return self.descriptions.index[~self.descriptions.index.isin(self.seen_classes)]
+
+    def outputs(self, X: NDArray[np.float32], y: Iterable[Hashable] | None = None) -> ExpertOutputs:
+        """Return what both experts say about `X`; with `y`, labelled."""
+        seen, unseen = self.seen_classes, self.unseen_classes
+        columns = seen.append(unseen)
+        table = self.descriptions.iloc[self.descriptions.index.get_indexer(columns)]
+        scores = self.unseen.scores(X, table)
+        return ExpertOutputs.from_joint(
+            self.seen.predict_proba(X).astype(np.float32),
+            self.unseen.probabilities(scores),
+            seen,
+            unseen,
+            scores=scores,
+            target=None if y is None else encode_labels(y, columns, name="y"),
+        )
+
+    def with_classes(self, descriptions: pd.DataFrame) -> ExpertPair:
+        """Return the same experts with more unseen classes."""
+        return replace(self, descriptions=pd.concat([self.descriptions, descriptions]))

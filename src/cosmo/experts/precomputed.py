@@ -1,0 +1,62 @@
+"""Predictions made elsewhere, behind the expert contract."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from cosmo.experts.base import UnseenExpert
+from cosmo.validation import check_probabilities
+
+__all__ = ["PrecomputedExpert"]
+
+
+class PrecomputedExpert(UnseenExpert):
+    """Looks up stored probabilities; in place of features it takes row names.
+
+    Parameters
+    ----------
+    proba : DataFrame
+        Index = row name, columns = class label; rows sum to at most one.
+
+    Examples
+    --------
+    >>> expert = PrecomputedExpert(pd.DataFrame([[0.7, 0.3], [0.2, 0.8]], index=[10, 11], columns=["a", "b"]))
+    >>> expert.predict_proba([11], pd.DataFrame(index=["b", "a"]))
+    array([[0.8, 0.2]], dtype=float32)
+    """
+
+    def __init__(self, proba: pd.DataFrame) -> None:
+        self.proba = proba
+
+    def open_parameters(self) -> list[str]:
+        """Return nothing: there is nothing to choose."""
+        return []
+
+    def fit(
+        self, X: ArrayLike, y: Iterable[Hashable], descriptions: pd.DataFrame, *, seed: int | None = 0
+    ) -> Self:
+        """Check the table; there is nothing to learn."""
+        check_probabilities(self.proba.to_numpy(), name="proba", joint=True)
+        return self
+
+    def _fit(self, *args: Any, **decided: Any) -> None:
+        """Nothing to learn."""
+
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+        """Return the stored probabilities of rows `X` for the classes in `descriptions`' index."""
+        rows = self.proba.index.get_indexer(pd.Index(np.asarray(X).reshape(-1)))
+        if (rows < 0).any():
+            raise ValueError(f"no stored prediction for row {np.asarray(X).reshape(-1)[rows < 0][0]!r}")
+        columns = self.proba.columns.get_indexer(descriptions.index)
+        if (columns < 0).any():
+            raise ValueError(f"no stored prediction for class {descriptions.index[columns < 0][0]!r}")
+        return self.proba.to_numpy(dtype=np.float32)[np.ix_(rows, columns)]
+
+    def probabilities(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the scores, which are probabilities already."""
+        return scores

@@ -1,0 +1,30 @@
+"""Gates: is this sample of a class I have examples of?"""
+
+from cosmo.gates.base import Gate
+from cosmo.gates.confidence import ConfidenceGate
+from cosmo.gates.max_softmax import MaxSoftmaxGate
+
+__all__ = ["GATES", "ConfidenceGate", "Gate", "MaxSoftmaxGate", "make_gate"]
+
+GATES = {
+    "confidence": "confidence-based gate, K = 5, T = 3 (the paper's)",
+    "confidence-auto": "confidence-based gate, K and T chosen by AUC on Gating-Val",
+    "max-softmax": "largest probability of the seen expert",
+}
+
+
+def make_gate(name: str) -> Gate:
+    """Return a new gate by its name in `GATES`.
+
+    Examples
+    --------
+    >>> make_gate("max-softmax")
+    MaxSoftmaxGate()
+    """
+    if name == "confidence":
+        return ConfidenceGate()
+    if name == "confidence-auto":
+        return ConfidenceGate(k=None, temperatures=None)
+    if name == "max-softmax":
+        return MaxSoftmaxGate()
+    raise ValueError(f"unknown gate {name!r}; choose from {', '.join(GATES)}")

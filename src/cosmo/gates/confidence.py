@@ -1,0 +1,141 @@
+"""Confidence-based gate: a logistic regression on the experts' top-K sorted probabilities.
+
+Atzmon & Chechik, "Adaptive confidence smoothing for generalized zero-shot learning", CVPR 2019,
+section "Confidence-based gating model". Sorting and cutting to K ("top-K pooling") makes the gate
+independent of which classes there are and how many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from cosmo.gates.base import Gate
+from cosmo.metrics import gate_auc
+from cosmo.probabilities import temper
+
+__all__ = ["ConfidenceGate", "top_k"]
+
+K_GRID = (1, 2, 3, 5, 10)
+TEMPERATURE_GRID = ((1.0,), (2.0,), (3.0,), (5.0,), (10.0,), (1.0, 3.0, 10.0))
+
+
+def top_k(proba: NDArray[Any], k: int) -> NDArray[Any]:
+    """Return the `k` largest values of each row, largest first, with zeros where there are fewer.
+
+    Examples
+    --------
+    >>> top_k(np.array([[0.1, 0.6, 0.3]]), 2), top_k(np.array([[0.4]]), 2)
+    (array([[0.6, 0.3]]), array([[0.4, 0. ]]))
+    """
+    n_classes = proba.shape[1]
+    if k < n_classes:
+        largest = np.partition(proba, n_classes - k, axis=1)[:, n_classes - k :]
+    else:
+        largest = np.pad(proba, ((0, 0), (0, k - n_classes)))
+    return -np.sort(-largest, axis=1)
+
+
+class ConfidenceGate(Gate):
+    """The paper's gate.
+
+    Parameters
+    ----------
+    k : int or None
+        How many of the largest probabilities of each expert are used. None chooses by the AUC on
+        Gating-Val.
+    temperatures : sequence of float or None
+        Each flattens the seen expert's distribution and adds K inputs. None chooses by the AUC on
+        Gating-Val.
+    use_unseen : bool
+        Whether the unseen expert's probabilities are read too (joint, not normalised).
+    convention : {"reference", "textbook"}
+        "reference" is what the paper's code computes with the library of its day: C = 2 and half of
+        the decision value inside the sigmoid. "textbook" is an ordinary logistic regression with
+        C = 1. Thresholds differ; the order of samples, hence AUC and FPR, hardly does.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> sure, unsure = rng.dirichlet([0.1] * 9, 50), rng.dirichlet([1.0] * 9, 50)
+    >>> seen, unseen = np.vstack([sure, unsure]), np.vstack([unsure, sure])
+    >>> gate = ConfidenceGate().fit(seen, unseen, np.arange(100) < 50)
+    >>> score = gate.score(seen, unseen)
+    >>> bool(score[:50].mean() > score[50:].mean())
+    True
+    """
+
+    def __init__(
+        self,
+        k: int | None = 5,
+        temperatures: Sequence[float] | None = (3.0,),
+        *,
+        use_unseen: bool = True,
+        convention: Literal["reference", "textbook"] = "reference",
+    ) -> None:
+        self.k = k
+        self.temperatures = temperatures
+        self.use_unseen = use_unseen
+        self.convention = convention
+
+    def features(self, seen_proba: NDArray[Any], unseen_proba: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the gate's inputs: unseen top-K, then seen top-K for every temperature."""
+        if self.k is None or self.temperatures is None:
+            raise ValueError("k and temperatures are still open; decide them with `tuned`")
+        if self.k < 1:
+            raise ValueError(f"k must be at least 1, got {self.k}")
+        blocks = [top_k(unseen_proba, self.k)] if self.use_unseen else []
+        blocks += [top_k(temper(seen_proba, t), self.k) for t in self.temperatures]
+        return np.concatenate(blocks, axis=1).astype(np.float64)
+
+    def tuned(
+        self,
+        seen_proba: NDArray[Any],
+        unseen_proba: NDArray[Any],
+        is_seen: NDArray[np.bool_],
+        train: NDArray[np.intp],
+        val: NDArray[np.intp],
+    ) -> Self:
+        """Return a copy with open `k` and `temperatures` chosen by the AUC on Gating-Val."""
+        candidates: list[Self] = [
+            clone(self).set_params(k=k, temperatures=temperatures)
+            for k, temperatures in product(
+                K_GRID if self.k is None else (self.k,),
+                TEMPERATURE_GRID if self.temperatures is None else (self.temperatures,),
+            )
+        ]
+        if len(candidates) == 1:
+            return candidates[0]
+
+        def auc(gate: Self) -> float:
+            gate.fit(seen_proba[train], unseen_proba[train], is_seen[train])
+            return gate_auc(is_seen[val], gate.score(seen_proba[val], unseen_proba[val]))
+
+        best: Self = clone(max(candidates, key=auc))
+        return best
+
+    def fit(self, seen_proba: NDArray[Any], unseen_proba: NDArray[Any], is_seen: NDArray[np.bool_]) -> Self:
+        """Fit the logistic regression "is this sample of a seen class?" on held-out samples."""
+        if self.convention not in ("textbook", "reference"):
+            raise ValueError(f"convention must be 'textbook' or 'reference', got {self.convention!r}")
+        is_seen = np.asarray(is_seen, dtype=bool)
+        if is_seen.all() or not is_seen.any():
+            raise ValueError("the gate needs held-out samples of both seen and unseen classes")
+        regression = LogisticRegression(C=1.0 if self.convention == "textbook" else 2.0, max_iter=1000)
+        regression.fit(self.features(seen_proba, unseen_proba), is_seen)
+        self.weights_ = regression.coef_[0]
+        self.bias_ = float(regression.intercept_[0])
+        return self
+
+    def score(self, seen_proba: NDArray[Any], unseen_proba: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the probability of "seen" for each sample."""
+        value = self.features(seen_proba, unseen_proba) @ self.weights_ + self.bias_
+        score: NDArray[np.float64] = expit(value if self.convention == "textbook" else value / 2)
+        return score

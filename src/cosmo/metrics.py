@@ -1,0 +1,205 @@
+"""The measures of generalized zero-shot learning.
+
+Accuracies are per class ("balanced"): every class counts the same however many rows it has. `Acc_tr`
+is the accuracy on rows of seen classes, `Acc_ts` on rows of unseen classes, both predicted among all
+classes; `Acc_H` is their harmonic mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from cosmo.validation import as_class_index
+
+__all__ = [
+    "GZSLScores",
+    "Interval",
+    "fpr_at_tpr",
+    "gate_auc",
+    "gzsl_intervals",
+    "gzsl_scores",
+    "harmonic_mean",
+    "per_class_accuracy",
+    "sampled_ausuc",
+]
+
+
+class GZSLScores(NamedTuple):
+    """`Acc_ts` (unseen), `Acc_tr` (seen) and their harmonic mean `Acc_H`, each in 0..1."""
+
+    acc_ts: float
+    acc_tr: float
+    acc_h: float
+
+
+class Interval(NamedTuple):
+    """A confidence interval."""
+
+    low: float
+    high: float
+
+
+def harmonic_mean(acc_ts: ArrayLike, acc_tr: ArrayLike) -> Any:
+    """Return `2·ts·tr / (ts + tr)`, 0 where both are 0; works on scalars and arrays.
+
+    Examples
+    --------
+    >>> round(harmonic_mean(0.246, 0.648), 3), harmonic_mean(0, 0)
+    (0.357, 0.0)
+    """
+    ts, tr = np.asarray(acc_ts, dtype=np.float64), np.asarray(acc_tr, dtype=np.float64)
+    total = ts + tr
+    mean = np.divide(2 * ts * tr, total, out=np.zeros_like(total), where=total > 0)
+    return mean if mean.ndim else float(mean)
+
+
+def _hits(
+    y_true: Iterable[Hashable], y_pred: Iterable[Hashable], classes: Iterable[Hashable]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return, for every class, how many of its rows are right and how many rows it has."""
+    index = as_class_index(classes)
+    if len(index) == 0:
+        raise ValueError("accuracy over no classes is undefined")
+    if not index.is_unique:
+        raise ValueError("classes lists a class more than once")
+    truth = index.get_indexer(as_class_index(y_true))
+    guess = index.get_indexer(as_class_index(y_pred))
+    if len(truth) != len(guess):
+        raise ValueError(f"{len(truth)} true labels but {len(guess)} predictions")
+    inside = truth >= 0
+    rows = np.bincount(truth[inside], minlength=len(index))
+    right = np.bincount(truth[inside & (truth == guess)], minlength=len(index))
+    return right, rows
+
+
+def _mean_over_classes(right: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Average `right / rows` over the last axis; a class without rows counts as 0."""
+    return (right / np.maximum(rows, 1)).mean(axis=-1)
+
+
+def per_class_accuracy(
+    y_true: Iterable[Hashable], y_pred: Iterable[Hashable], classes: Iterable[Hashable]
+) -> float:
+    """Return the mean over `classes` of the share of each class's rows that are predicted right.
+
+    Rows of other classes are ignored. The mean is over *all* of `classes`: one without rows counts
+    as 0, the benchmark's convention.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of labels, length n_samples
+    classes : sequence of labels
+
+    Examples
+    --------
+    >>> per_class_accuracy(["a", "a", "b"], ["a", "b", "b"], ["a", "b"])
+    0.75
+    """
+    return float(_mean_over_classes(*_hits(y_true, y_pred, classes)))
+
+
+def gzsl_scores(
+    y_true: Iterable[Hashable],
+    y_pred: Iterable[Hashable],
+    seen: Iterable[Hashable],
+    unseen: Iterable[Hashable],
+) -> GZSLScores:
+    """Return `(Acc_ts, Acc_tr, Acc_H)` of predictions made among seen and unseen classes together.
+
+    Examples
+    --------
+    >>> gzsl_scores(["a", "a", "z"], ["a", "z", "z"], seen=["a"], unseen=["z"])
+    GZSLScores(acc_ts=1.0, acc_tr=0.5, acc_h=0.6666666666666666)
+    """
+    truth, guess = as_class_index(y_true), as_class_index(y_pred)
+    acc_ts = per_class_accuracy(truth, guess, unseen)
+    acc_tr = per_class_accuracy(truth, guess, seen)
+    return GZSLScores(acc_ts, acc_tr, harmonic_mean(acc_ts, acc_tr))
+
+
+def gzsl_intervals(
+    y_true: Iterable[Hashable],
+    y_pred: Iterable[Hashable],
+    seen: Iterable[Hashable],
+    unseen: Iterable[Hashable],
+    *,
+    level: float = 0.95,
+    n_resamples: int = 2000,
+    seed: int = 0,
+) -> tuple[Interval, Interval, Interval]:
+    """Return bootstrap intervals of `Acc_ts`, `Acc_tr` and `Acc_H`.
+
+    Rows are resampled within each class: the classes are the task and stay fixed. Resampling the
+    rows of a class with `r` of `n` right is a binomial draw, so no row is ever touched.
+
+    Examples
+    --------
+    >>> low, high = gzsl_intervals(["a", "a", "z"], ["a", "a", "z"], ["a"], ["z"])[2]
+    >>> float(low), float(high)
+    (1.0, 1.0)
+    """
+    truth, guess = as_class_index(y_true), as_class_index(y_pred)
+    generator = np.random.default_rng(seed)
+
+    def resample(classes: Iterable[Hashable]) -> NDArray[np.float64]:
+        right, rows = _hits(truth, guess, classes)
+        share = right / np.maximum(rows, 1)
+        return _mean_over_classes(generator.binomial(rows, share, size=(n_resamples, len(rows))), rows)
+
+    acc_ts, acc_tr = resample(unseen), resample(seen)
+    tail = (1 - level) / 2
+    return tuple(  # type: ignore[return-value]
+        Interval(*map(float, np.quantile(values, [tail, 1 - tail])))
+        for values in (acc_ts, acc_tr, harmonic_mean(acc_ts, acc_tr))
+    )
+
+
+def gate_auc(is_seen: ArrayLike, score: ArrayLike) -> float:
+    """Return the area under the ROC curve of a gate score; positives are seen rows.
+
+    Examples
+    --------
+    >>> gate_auc([True, True, False], [0.9, 0.4, 0.1])
+    1.0
+    """
+    return float(roc_auc_score(np.asarray(is_seen, dtype=bool), np.asarray(score)))
+
+
+def fpr_at_tpr(is_seen: ArrayLike, score: ArrayLike, tpr: float = 0.95) -> float:
+    """Return the share of unseen rows taken for seen where a share `tpr` of seen rows is found.
+
+    The rate is interpolated linearly between the points of the ROC curve.
+
+    Examples
+    --------
+    >>> fpr_at_tpr([True, True, False], [0.9, 0.4, 0.1])
+    0.0
+    """
+    false_rate, true_rate, _ = roc_curve(
+        np.asarray(is_seen, dtype=bool), np.asarray(score), drop_intermediate=False
+    )
+    return float(np.interp(tpr, true_rate, false_rate))
+
+
+def sampled_ausuc(acc_tr: ArrayLike, acc_ts: ArrayLike) -> float:
+    """Return the area under sampled points of a seen-unseen curve, with the usual padding.
+
+    Points are sorted by `Acc_tr`; `(0, Acc_ts of the first)` goes in front and `(largest Acc_tr, 0)`
+    behind; trapezoidal rule. `cosmo.curve.SeenUnseenCurve.area` is the exact value.
+
+    Examples
+    --------
+    >>> sampled_ausuc([0.0, 0.5, 1.0], [1.0, 0.5, 0.0])
+    0.5
+    """
+    tr, ts = np.asarray(acc_tr, dtype=np.float64), np.asarray(acc_ts, dtype=np.float64)
+    order = np.lexsort((-ts, tr))
+    tr, ts = tr[order], ts[order]
+    tr = np.concatenate([[0.0], tr, tr[-1:]])
+    ts = np.concatenate([ts[:1], ts, [0.0]])
+    return float(np.trapezoid(ts, tr))

@@ -1,0 +1,221 @@
+"""The law of total probability and the smoothing of experts, as pure functions on arrays.
+
+Two experts look at every sample. The seen expert gives `p(y|S)` over the seen classes, the unseen
+expert gives its part of a joint distribution, `p(y,U)` over the unseen classes, which sums to its own
+belief that the sample is unseen. A gate gives `u = p(U)`. The paper combines them as
+
+    p(y) = p'(y|S)·(1-u) + p'(y|U)·u
+
+where `p'` is an expert after smoothing towards the uniform distribution of its classes:
+
+===========  =============================  =============================
+smoothing    seen class                     unseen class
+===========  =============================  =============================
+"none"       `p(y|S)`                       `p(y,U) / p(U)`
+"constant"   `(1-λ)·p(y|S) + λ/n_S`         `(1-λ)·p(y,U)/p(U) + λ/n_U`
+"adaptive"   `p(y,S) + u/n_S`               `p(y,U) + (1-u)/n_U`
+===========  =============================  =============================
+
+Adaptive smoothing uses the *joint* output of each expert: an expert that doubts that the sample is
+its own stays small. Smoothing adds the same amount to all classes of an expert, so it never changes
+which of them is best; it changes which expert wins.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+__all__ = [
+    "SMOOTHINGS",
+    "Smoothing",
+    "calibrated_stacking",
+    "combine",
+    "conditional",
+    "gate_belief",
+    "smooth",
+    "tie_log_odds",
+    "total_probability",
+]
+
+Smoothing = Literal["none", "constant", "adaptive"]
+SMOOTHINGS: tuple[str, ...] = get_args(Smoothing)
+
+
+def conditional(proba: NDArray[Any]) -> NDArray[Any]:
+    """Return rows divided by their sums; a row without any mass becomes uniform.
+
+    Examples
+    --------
+    >>> conditional(np.array([[0.1, 0.3], [0.0, 0.0]]))
+    array([[0.25, 0.75],
+           [0.5 , 0.5 ]])
+    """
+    mass = proba.sum(axis=1, keepdims=True)
+    return np.divide(proba, mass, out=np.full_like(proba, 1 / proba.shape[1]), where=mass > 0)
+
+
+def gate_belief(score: ArrayLike, threshold: float, softness: float) -> NDArray[np.float64]:
+    """Return `p(U) = σ((β - g) / T)`: the belief that a sample is unseen.
+
+    Parameters
+    ----------
+    score : array of shape (n_samples,)
+        Gate score `g`, larger = looks more seen.
+    threshold : float
+        The paper's `β`.
+    softness : float
+        `T = 1/γ`, with `γ` the paper's gain. Must be positive.
+
+    Examples
+    --------
+    >>> gate_belief([0.2, 0.5, 0.8], threshold=0.5, softness=0.1).round(2)
+    array([0.95, 0.5 , 0.05])
+    """
+    if not softness > 0:
+        raise ValueError(f"softness must be positive, got {softness}")
+    belief: NDArray[np.float64] = expit((threshold - np.asarray(score, dtype=np.float64)) / softness)
+    return belief
+
+
+def smooth(
+    proba: NDArray[Any], belief: NDArray[Any], smoothing: Smoothing, prior_weight: float = 0.0
+) -> NDArray[Any]:
+    """Return one expert's output smoothed towards the uniform distribution of its classes.
+
+    Parameters
+    ----------
+    proba : array of shape (n_samples, n_classes)
+        The expert's joint output on its own classes.
+    belief : array of shape (n_samples,)
+        The gate's belief that the sample belongs to this expert (used by "adaptive").
+    smoothing : {"none", "constant", "adaptive"}
+    prior_weight : float in 0..1
+        `λ` of constant smoothing.
+
+    Examples
+    --------
+    >>> smooth(np.array([[0.6, 0.2]]), np.array([0.5]), "adaptive")
+    array([[0.85, 0.45]])
+    """
+    if smoothing == "adaptive":
+        return proba + ((1 - belief) / proba.shape[1])[:, None].astype(proba.dtype)
+    if smoothing == "none":
+        return conditional(proba)
+    if smoothing == "constant":
+        if not 0 <= prior_weight <= 1:
+            raise ValueError(f"prior_weight must lie between 0 and 1, got {prior_weight}")
+        return (1 - prior_weight) * conditional(proba) + prior_weight / proba.shape[1]
+    raise ValueError(f"smoothing must be one of {', '.join(SMOOTHINGS)}; got {smoothing!r}")
+
+
+def total_probability(seen: NDArray[Any], unseen: NDArray[Any], p_unseen: NDArray[Any]) -> NDArray[Any]:
+    """Return `[p(y|S)·(1-u) | p(y|U)·u]`, seen classes first.
+
+    Examples
+    --------
+    >>> total_probability(np.array([[0.5, 0.5]]), np.array([[1.0]]), np.array([0.2]))
+    array([[0.4, 0.4, 0.2]])
+    """
+    u = p_unseen[:, None]
+    return np.concatenate([seen * (1 - u).astype(seen.dtype), unseen * u.astype(unseen.dtype)], axis=1)
+
+
+def combine(
+    seen: NDArray[Any],
+    unseen: NDArray[Any],
+    p_unseen: NDArray[Any],
+    *,
+    smoothing: Smoothing = "adaptive",
+    prior_weight: float = 0.0,
+) -> NDArray[Any]:
+    """Return the paper's score of every class, seen classes first; rows need not sum to one.
+
+    Parameters
+    ----------
+    seen : array of shape (n_samples, n_seen)
+        `p(y|S)`; rows sum to one.
+    unseen : array of shape (n_samples, n_unseen)
+        `p(y,U)`, not normalised.
+    p_unseen : array of shape (n_samples,)
+        The gate's `p(U)`.
+
+    Examples
+    --------
+    >>> combine(np.array([[0.9, 0.1]]), np.array([[0.2]]), np.array([0.5]), smoothing="none")
+    array([[0.45, 0.05, 0.5 ]])
+    """
+    return total_probability(
+        smooth(seen, 1 - p_unseen, smoothing, prior_weight),
+        smooth(unseen, p_unseen, smoothing, prior_weight),
+        p_unseen,
+    )
+
+
+def calibrated_stacking(
+    seen_scores: NDArray[Any], unseen_scores: NDArray[Any], constant: float
+) -> NDArray[Any]:
+    """Return the scores of one zero-shot model with `constant` taken off those of seen classes.
+
+    Examples
+    --------
+    >>> calibrated_stacking(np.array([[0.75, 0.25]]), np.array([[0.5]]), 0.5)
+    array([[ 0.25, -0.25,  0.5 ]])
+    """
+    return np.concatenate([seen_scores - constant, unseen_scores], axis=1)
+
+
+def tie_log_odds(
+    best_seen: NDArray[Any],
+    best_unseen: NDArray[Any],
+    n_seen: int,
+    n_unseen: int,
+    *,
+    smoothing: Smoothing = "adaptive",
+    prior_weight: float = 0.0,
+) -> NDArray[np.float64]:
+    """Return `log(u/(1-u))` of the gate belief at which the two experts' best classes tie.
+
+    Below it the sample is given to the seen expert, above it to the unseen expert, and there is no
+    second change: the difference of the two best scores is at most quadratic in `u` and has opposite
+    signs at 0 and 1. Infinite where one expert can never win.
+
+    Parameters
+    ----------
+    best_seen, best_unseen : array of shape (n_samples,)
+        Largest probability of each expert: joint for "adaptive", conditional otherwise.
+    n_seen, n_unseen : int
+        Number of classes of each expert.
+
+    Examples
+    --------
+    >>> tie_log_odds(np.array([0.5]), np.array([0.5]), 10, 10)
+    array([0.])
+    """
+    s = np.asarray(best_seen, dtype=np.float64)
+    z = np.asarray(best_unseen, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        if smoothing == "adaptive":
+            d = 1 / n_unseen - 1 / n_seen
+            # Swapping the experts turns u into 1-u and d into -d. Solving for both keeps the
+            # log-odds accurate where u rounds to one.
+            return np.log(_tie(s, z, d)) - np.log(_tie(z, s, -d))
+        if smoothing == "constant":
+            s = (1 - prior_weight) * s + prior_weight / n_seen
+            z = (1 - prior_weight) * z + prior_weight / n_unseen
+        return np.log(s) - np.log(z)
+
+
+def _tie(s: NDArray[np.float64], z: NDArray[np.float64], d: float) -> NDArray[np.float64]:
+    """Return the root in [0, 1] of `-d·u² + (z + s + d)·u - s`."""
+    b = z + s + d
+    root = np.sqrt(np.maximum(b * b - 4 * d * s, 0))
+    # Each branch adds terms of equal sign, so nothing cancels; b < 0 needs d < 0.
+    positive = b >= 0
+    denominator = np.where(positive, b + root, 2 * d)
+    numerator = np.where(positive, 2 * s, b - root)
+    u = np.divide(numerator, denominator, out=np.zeros_like(s), where=denominator != 0)
+    return np.clip(u, 0, 1)

@@ -1,0 +1,200 @@
+"""What both experts say about a set of samples, and its summary per sample.
+
+Gates read the probabilities; curves and decisions need only each expert's best class and its
+probability, so those are computed once and kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cosmo.mixture import Smoothing
+from cosmo.validation import check_probabilities
+
+__all__ = ["ExpertOutputs"]
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertOutputs:
+    """Predictions of the seen and the unseen expert for the same samples.
+
+    Parameters
+    ----------
+    seen_classes, unseen_classes : Index
+        Class of each column.
+    seen : array of shape (n_samples, n_seen)
+        `p(y|S)` of the seen expert; rows sum to one.
+    unseen : array of shape (n_samples, n_unseen)
+        `p(y,U)` of the unseen expert: its joint prediction over all classes, cut to the unseen ones.
+    stacking_seen, stacking_unseen : array of shape (n_samples,), optional
+        The unseen expert's best score among the seen and among the unseen classes, for calibrated
+        stacking; with `stacking_choice`, its best seen class.
+    target : array of int, shape (n_samples,), optional
+        True class as a column of `[seen | unseen]`.
+
+    Examples
+    --------
+    >>> out = ExpertOutputs.from_joint(
+    ...     np.array([[0.9, 0.1]]), np.array([[0.3, 0.5, 0.2]]), pd.Index(["a", "b"]), pd.Index(["z"]))
+    >>> out.unseen, out.stacking_margin
+    (array([[0.2]]), array([0.3]))
+    """
+
+    seen_classes: pd.Index
+    unseen_classes: pd.Index
+    seen: NDArray[Any]
+    unseen: NDArray[Any]
+    stacking_seen: NDArray[Any] | None = None
+    stacking_unseen: NDArray[Any] | None = None
+    stacking_choice: NDArray[np.intp] | None = None
+    target: NDArray[np.intp] | None = None
+
+    def __post_init__(self) -> None:
+        seen = check_probabilities(self.seen, name="the seen expert's probabilities")
+        unseen = check_probabilities(self.unseen, name="the unseen expert's probabilities", joint=True)
+        if len(seen) != len(unseen):
+            raise ValueError(f"the seen expert saw {len(seen)} samples, the unseen expert {len(unseen)}")
+        for side, proba, classes in (
+            ("seen", seen, self.seen_classes),
+            ("unseen", unseen, self.unseen_classes),
+        ):
+            if proba.shape[1] != len(classes):
+                raise ValueError(f"{proba.shape[1]} columns for {len(classes)} {side} classes")
+            if len(classes) == 0:
+                raise ValueError(f"there is no {side} class")
+        both = self.seen_classes.intersection(self.unseen_classes)
+        if len(both):
+            raise ValueError(f"a class is both seen and unseen: {both[0]!r}")
+
+    @classmethod
+    def from_joint(
+        cls,
+        seen: NDArray[Any],
+        joint: NDArray[Any],
+        seen_classes: pd.Index,
+        unseen_classes: pd.Index,
+        *,
+        scores: NDArray[Any] | None = None,
+        target: NDArray[np.intp] | None = None,
+    ) -> ExpertOutputs:
+        """Build from the unseen expert's prediction over all classes, columns `[seen | unseen]`.
+
+        Parameters
+        ----------
+        joint : array of shape (n_samples, n_seen + n_unseen)
+            Joint probabilities of the unseen expert.
+        scores : array of the same shape, optional
+            The expert's own scores, used for calibrated stacking instead of the probabilities.
+        """
+        joint = check_probabilities(joint, name="the unseen expert's probabilities", joint=True)
+        scores = joint if scores is None else scores
+        n_seen = len(seen_classes)
+        choice = scores[:, :n_seen].argmax(axis=1)
+        return cls(
+            seen_classes,
+            unseen_classes,
+            seen,
+            joint[:, n_seen:],
+            stacking_seen=_take(scores, choice),
+            stacking_unseen=scores[:, n_seen:].max(axis=1),
+            stacking_choice=choice,
+            target=target,
+        )
+
+    def __len__(self) -> int:
+        return len(self.seen)
+
+    def __getitem__(self, rows: Any) -> ExpertOutputs:
+        """Return the outputs of some of the samples."""
+
+        def part(values: NDArray[Any] | None) -> NDArray[Any] | None:
+            return None if values is None else values[rows]
+
+        return ExpertOutputs(
+            self.seen_classes,
+            self.unseen_classes,
+            self.seen[rows],
+            self.unseen[rows],
+            part(self.stacking_seen),
+            part(self.stacking_unseen),
+            part(self.stacking_choice),
+            part(self.target),
+        )
+
+    @property
+    def n_seen(self) -> int:
+        """Number of seen classes."""
+        return len(self.seen_classes)
+
+    @property
+    def n_unseen(self) -> int:
+        """Number of unseen classes."""
+        return len(self.unseen_classes)
+
+    @property
+    def classes(self) -> pd.Index:
+        """All classes, seen ones first."""
+        return self.seen_classes.append(self.unseen_classes)
+
+    @property
+    def labels(self) -> NDArray[np.intp]:
+        """`target`, or an error where the true classes were not given."""
+        if self.target is None:
+            raise ValueError("these outputs have no true classes; give `target`")
+        return self.target
+
+    @property
+    def is_seen(self) -> NDArray[np.bool_]:
+        """Whether each sample's true class is seen."""
+        return self.labels < self.n_seen
+
+    @cached_property
+    def seen_choice(self) -> NDArray[np.intp]:
+        """Column of the seen expert's best class."""
+        return self.seen.argmax(axis=1)
+
+    @cached_property
+    def unseen_choice(self) -> NDArray[np.intp]:
+        """Column (among the unseen classes) of the unseen expert's best class."""
+        return self.unseen.argmax(axis=1)
+
+    def best(self, smoothing: Smoothing) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return both experts' largest probabilities: joint for "adaptive", else conditional."""
+        seen, unseen = self._maxima
+        if smoothing == "adaptive":
+            return seen, unseen
+        return _share(seen, self.seen), _share(unseen, self.unseen)
+
+    @cached_property
+    def _maxima(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        seen, unseen = _take(self.seen, self.seen_choice), _take(self.unseen, self.unseen_choice)
+        return seen.astype(np.float64), unseen.astype(np.float64)
+
+    @property
+    def stacking_margin(self) -> NDArray[np.float64]:
+        """Best seen minus best unseen score of the unseen expert alone."""
+        if self.stacking_seen is None or self.stacking_unseen is None:
+            raise ValueError("these outputs lack the unseen expert's scores on seen classes")
+        return self.stacking_seen.astype(np.float64) - self.stacking_unseen
+
+    @cached_property
+    def gain(self) -> NDArray[np.float64]:
+        """What a right answer on each sample adds to its accuracy: 1 / (rows of class · classes)."""
+        rows = np.bincount(self.labels, minlength=self.n_seen + self.n_unseen)
+        classes = np.where(self.is_seen, self.n_seen, self.n_unseen)
+        return 1 / (rows[self.labels] * classes.astype(np.float64))
+
+
+def _take(values: NDArray[Any], columns: NDArray[np.intp]) -> NDArray[Any]:
+    return np.take_along_axis(values, columns[:, None], axis=1)[:, 0]
+
+
+def _share(best: NDArray[np.float64], proba: NDArray[Any]) -> NDArray[np.float64]:
+    mass = proba.sum(axis=1, dtype=np.float64)
+    return np.divide(best, mass, out=np.full(len(best), 1 / proba.shape[1]), where=mass > 0)

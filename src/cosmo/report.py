@@ -1,0 +1,108 @@
+"""Files that a run leaves behind: results, curves, figure and a page to look at."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from matplotlib.figure import Figure
+from PIL import Image
+
+import cosmo
+from cosmo.data import GZSLDataset
+from cosmo.experiment import Evaluation, Experiment
+from cosmo.plots import plot_plane
+
+__all__ = ["write_report"]
+
+
+def write_report(
+    experiment: Experiment, folder: str | os.PathLike[str], *, extra: dict[str, Any] | None = None
+) -> Path:
+    """Write `results.json`, `curves.csv`, `plane.png` and `report.html`; return the page's path.
+
+    Each file appears whole or not at all.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    folder : path
+        Made if it does not exist.
+    extra : dict, optional
+        More entries for `results.json`.
+    """
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    run = experiment.to_dict()
+    figure = plot_plane(experiment.evaluations, title=f"{experiment.dataset.name}: seen-unseen plane")
+    png = io.BytesIO()
+    figure.savefig(png, format="png", dpi=150)
+    _write(target / "results.json", json.dumps({**run, **(extra or {})}, indent=2).encode())
+    _write(target / "curves.csv", _curves(experiment.evaluations).encode())
+    _write(target / "plane.png", png.getvalue())
+    page = target / "report.html"
+    _write(page, _page(run, figure, experiment.dataset).encode())
+    return page
+
+
+def _write(path: Path, content: bytes) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_bytes(content)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _curves(evaluations: Sequence[Evaluation]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["method", "threshold", "acc_ts", "acc_tr", "acc_h"])
+    for one in evaluations:
+        curve = one.curve
+        for point in zip(curve.thresholds, curve.acc_ts, curve.acc_tr, curve.acc_h, strict=True):
+            writer.writerow([one.name, *(f"{value:.7g}" for value in point)])
+    return text.getvalue()
+
+
+def _page(run: dict[str, Any], figure: Figure, dataset: GZSLDataset) -> str:
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.filters["percent"] = lambda share: f"{100 * share:.1f}"
+    template = environment.from_string(files("cosmo").joinpath("report.html").read_text("utf-8"))
+    return template.render(
+        run=run, plane=_svg(figure), pictures=_pictures(dataset), version=cosmo.__version__
+    )
+
+
+def _svg(figure: Figure) -> str:
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    markup = text.getvalue()
+    return re.sub(r"^.*?(?=<svg)", "", markup, count=1, flags=re.DOTALL).replace(
+        "<svg", '<svg role="img" aria-label="Seen-unseen curves of all methods"', 1
+    )
+
+
+def _pictures(dataset: GZSLDataset, most: int = 12) -> list[tuple[str, str]]:
+    """Return label and data URI of one test sample of some unseen classes, where there are images."""
+    if dataset.images is None:
+        return []
+    rows = dataset.split.test_unseen
+    _, first = np.unique(dataset.codes[rows], return_index=True)
+    shown = []
+    for row in rows[first][:most]:
+        png = io.BytesIO()
+        Image.fromarray(np.asarray(dataset.images[row])).save(png, format="PNG")
+        uri = f"data:image/png;base64,{base64.b64encode(png.getvalue()).decode()}"
+        shown.append((str(dataset.labels[row]), uri))
+    return shown
