@@ -133,7 +133,8 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "from class to vector"
             )
         table = check_descriptions(self.descriptions)
-        features, labels = validate_data(self, X, y, dtype=np.float32, ensure_min_samples=2)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows float32 is reported as infinite
+            features, labels = validate_data(self, X, y, dtype=np.float32, ensure_min_samples=2)
         check_classification_targets(labels)
         index = as_class_index(labels)
         codes = encode_labels(index, table.index, name="y")
@@ -175,7 +176,8 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def outputs(self, X: ArrayLike, y: Iterable[Hashable] | None = None) -> ExpertOutputs:
         """Return what both experts say about `X`; with `y`, labelled, for curves and metrics."""
         check_is_fitted(self, "experts_")
-        features = validate_data(self, X, dtype=np.float32, reset=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            features = validate_data(self, X, dtype=np.float32, reset=False)
         with config_context(assume_finite=True):
             return self.experts_.outputs(features, y)
 

@@ -142,8 +142,11 @@ class GatedMixture(Combination):
         self._check()
         rows = np.arange(len(outputs))
         train = rows[rows % 3 != 0] if gating_train is None else gating_train
+        val = np.setdiff1d(rows, train)
+        if len({*outputs.is_seen[train]}) < 2 or len({*outputs.is_seen[val]}) < 2:
+            train = val = rows  # too few samples to spare any
         gate = self.gate if self.gate is not None else MaxSoftmaxGate()
-        gate = gate.tuned(outputs.seen, outputs.unseen, outputs.is_seen, train, np.setdiff1d(rows, train))
+        gate = gate.tuned(outputs.seen, outputs.unseen, outputs.is_seen, train, val)
         self.gate_ = gate.fit(outputs.seen[train], outputs.unseen[train], outputs.is_seen[train])
         return self
 
@@ -167,7 +170,7 @@ class GatedMixture(Combination):
             except ValueError as error:
                 unreachable = error
                 continue
-            if best is None or point.acc_h > best[0].acc_h:
+            if best is None or point.acc_h > best[0].acc_h + 1e-12:
                 best = point, OperatingPoint(point.threshold, softness, prior_weight)
         if best is None:
             raise unreachable

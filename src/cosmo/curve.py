@@ -65,15 +65,15 @@ class SeenUnseenCurve:
 
     @cached_property
     def _order(self) -> NDArray[np.intp]:
-        return np.argsort(self.flips, kind="stable")
+        return np.argsort(self.flips)
 
     @cached_property
     def _group_ends(self) -> NDArray[np.intp]:
         """How many sorted samples have flipped at each point of the curve (ties flip together)."""
         flips = self.flips[self._order]
         first, last = np.searchsorted(flips, -np.inf, "right"), np.searchsorted(flips, np.inf, "left")
-        changes = np.flatnonzero(np.diff(flips[first:last]) > 0) + 1
-        return np.unique(np.concatenate([[first], first + changes, [last]]))
+        changes = first + 1 + np.flatnonzero(np.diff(flips[first:last]) > 0)
+        return np.concatenate([[first], changes, [last] if last > first else []]).astype(np.intp)
 
     def _accumulate(
         self, seen: NDArray[np.float64], unseen: NDArray[np.float64]
@@ -152,7 +152,8 @@ class SeenUnseenCurve:
                 f"no point of the curve has Acc_tr >= {min_seen:.3g} and Acc_ts >= {min_unseen:.3g}; "
                 f"the largest are Acc_tr {self.acc_tr.max():.3f} and Acc_ts {self.acc_ts.max():.3f}"
             )
-        return self._point(int(np.argmax(np.where(allowed, self.acc_h, -1.0))))
+        # Rounded, so that equally good points stay equal however the samples are ordered.
+        return self._point(int(np.argmax(np.where(allowed, self.acc_h.round(12), -1.0))))
 
     @property
     def area(self) -> float:

@@ -6,7 +6,7 @@ probability, so those are computed once and kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -112,20 +112,12 @@ class ExpertOutputs:
 
     def __getitem__(self, rows: Any) -> ExpertOutputs:
         """Return the outputs of some of the samples."""
-
-        def part(values: NDArray[Any] | None) -> NDArray[Any] | None:
-            return None if values is None else values[rows]
-
-        return ExpertOutputs(
-            self.seen_classes,
-            self.unseen_classes,
-            self.seen[rows],
-            self.unseen[rows],
-            part(self.stacking_seen),
-            part(self.stacking_unseen),
-            part(self.stacking_choice),
-            part(self.target),
-        )
+        part = object.__new__(ExpertOutputs)  # what was checked once is not checked again
+        for field in fields(self):
+            value = getattr(self, field.name)
+            per_sample = isinstance(value, np.ndarray)
+            object.__setattr__(part, field.name, value[rows] if per_sample else value)
+        return part
 
     @property
     def n_seen(self) -> int:

@@ -36,7 +36,7 @@ _MIN_CLASSES = 12
 _MIN_IN_TRAIN = 2  # in one class only, a mark could not be told from the letter under it
 
 _OVERSAMPLING = 3  # letters are drawn, turned and moved at this multiple of the image size, then averaged
-_EM, _BASELINE = 0.69, 0.715  # of the image size: the tallest and the deepest letter both just fit
+_EM, _BASELINE = 0.68, 0.715  # of the image size: the tallest and the deepest letter both just fit
 
 # The largest perturbations at difficulty 1; shift and blur are relative to the image size.
 _TURN = np.deg2rad(10)

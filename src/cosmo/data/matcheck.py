@@ -11,6 +11,7 @@ import struct
 import zlib
 from collections.abc import Container, Iterator
 from itertools import islice
+from typing import TypeAlias
 
 __all__ = ["check_v5"]
 
@@ -24,6 +25,8 @@ _NUMBERS = range(6, 16)
 _N_PLAIN = {_CELL: 2, _STRUCT: 4, _OBJECT: 5, _TEXT: 3, _SPARSE: 5, _FUNCTION: 2, _OPAQUE: 3}
 _N_PLAIN |= dict.fromkeys(_NUMBERS, 3)
 
+_Element: TypeAlias = tuple[int, int, memoryview]  # type, size, content
+
 
 def check_v5(content: bytes, fields: Container[str]) -> None:
     """Check that elements fit into each other and have the types that their places ask for.
@@ -33,12 +36,12 @@ def check_v5(content: bytes, fields: Container[str]) -> None:
     content : bytes
         The whole file.
     fields : container of str
-        The variables to be read. Of the others only the head is checked, as scipy reads no more of them.
+        The variables to be read. The others are not checked beyond their names, as scipy reads no further.
 
     Raises
     ------
-    ValueError, struct.error, zlib.error
-        If the file is damaged or cut short.
+    ValueError, struct.error, zlib.error, RecursionError
+        If the file is damaged or cut short, or its cells are nested more deeply than scipy can read.
 
     Examples
     --------
@@ -52,64 +55,74 @@ def check_v5(content: bytes, fields: Container[str]) -> None:
     ValueError: an element of 56 bytes does not fit in its place
     """
     order = "<" if content[126:128] == b"IM" else ">"
-    for kind, body in _elements(memoryview(content)[128:], order, align=1):
-        head = _inflate(body, most=1024)[8:] if kind == _COMPRESSED else body
-        if not any(name in fields for name in _names(head, order)):
-            continue
+    for kind, size, body in _elements(memoryview(content)[128:], len(content) - 128, order, align=1):
         if kind == _COMPRESSED:
-            ((kind, body),) = _elements(_inflate(body), order)
-        _check_matrix(kind, body, order)
+            kind, size, body = _inflate(body, order)
+        if any(name in fields for name in _possible_names(body, size, order)):
+            _check_matrix(kind, size, body, order)
 
 
-def _inflate(body: memoryview, most: int = 0) -> memoryview:
-    return memoryview(zlib.decompressobj().decompress(body, most))
-
-
-def _names(head: memoryview, order: str) -> list[str]:
-    """Return the texts among which is the name of a variable: an opaque one has no dimensions before it."""
-    first, second = islice(_elements(head[16:], order), 2)
-    return [bytes(part).decode("latin1") for _, part in (first, second)]
-
-
-def _elements(body: memoryview, order: str, *, align: int = 8) -> Iterator[tuple[int, memoryview]]:
-    """Yield type and content of each of the elements that fill `body`."""
+def _elements(body: memoryview, size: int, order: str, *, align: int = 8) -> Iterator[_Element]:
+    """Yield the elements that fill `size` bytes, of which `body` may lack the last."""
     place = 0
-    while place < len(body):
-        kind, size = struct.unpack_from(f"{order}II", body, place)
+    while place < size:
+        kind, n_bytes = struct.unpack_from(f"{order}II", body, place)
         if kind >> 16:  # the short form: size, type and content in eight bytes
-            kind, size, start, end = kind & 0xFFFF, kind >> 16, place + 4, place + 8
+            kind, n_bytes, start, end = kind & 0xFFFF, kind >> 16, place + 4, place + 8
         else:
             start = place + 8
-            end = start + size + -size % align
-        if start + size > end or end > len(body):
-            raise ValueError(f"an element of {size} bytes does not fit in its place")
-        yield kind, body[start : start + size]
+            end = start + n_bytes + -n_bytes % align
+        if start + n_bytes > end or end > size:
+            raise ValueError(f"an element of {n_bytes} bytes does not fit in its place")
+        yield kind, n_bytes, body[start : start + n_bytes]
         place = end
 
 
-def _check_matrix(kind: int, body: memoryview, order: str) -> None:
+def _inflate(packed: memoryview, order: str) -> _Element:
+    """Return a compressed element; of real numbers the start is enough, all tags are in it."""
+    inflated = zlib.decompressobj().decompress(packed, 1024)
+    category, n_imaginary = _category(memoryview(inflated)[8:], order)
+    if n_imaginary or category not in _NUMBERS:
+        inflated = zlib.decompressobj().decompress(packed)
+    kind, size = struct.unpack_from(f"{order}II", inflated)
+    return kind, size, memoryview(inflated)[8:]
+
+
+def _possible_names(body: memoryview, size: int, order: str) -> list[str]:
+    """Return the two elements after the flags: dimensions and name, or (opaque) the name and another text."""
+    first, second = islice(_elements(body[16:], size - 16, order), 2)
+    return [bytes(content).decode("latin1") for *_, content in (first, second)]
+
+
+def _category(body: memoryview, order: str) -> tuple[int, int]:
+    """Return the class of a matrix, and 1 if it has an imaginary part or else 0."""
+    (flags,) = struct.unpack_from(f"{order}I", body, 8)
+    category = flags & 0xFF
+    return category, flags >> 11 & 1 if category in (_SPARSE, *_NUMBERS) else 0
+
+
+def _check_matrix(kind: int, size: int, body: memoryview, order: str) -> None:
     if kind != _MATRIX:
         raise ValueError(f"an element of type {kind} stands in the place of a matrix")
-    if not body:
+    if size == 0:
         return
-    (_, head), *elements = _elements(body, order)
-    flags, _ = struct.unpack(f"{order}II", head)
-    what, is_complex = flags & 0xFF, flags >> 11 & 1
-    n_plain = _N_PLAIN.get(what, 0) + (is_complex if what == _SPARSE or what in _NUMBERS else 0)
+    (_, n_flags, _), *elements = _elements(body, size, order)
+    category, n_imaginary = _category(body, order)
+    n_plain = _N_PLAIN.get(category, 0) + n_imaginary
     plain, inner = elements[:n_plain], elements[n_plain:]
-    if not plain or len(plain) < n_plain or any(kind not in _PLAIN for kind, _ in plain):
-        raise ValueError(f"a matrix of class {what} lacks one of its parts")
-    if what != _OPAQUE:
-        _check_dimensions(what, plain[0][1], order, n_bytes=len(body), n_inner=len(inner))
-    for kind, part in inner:
-        _check_matrix(kind, part, order)
+    if n_flags != 8 or not plain or len(plain) < n_plain or any(kind not in _PLAIN for kind, *_ in plain):
+        raise ValueError(f"a matrix of class {category} lacks one of its parts")
+    if category != _OPAQUE:
+        n_items = _n_items(plain[0][2], order)
+        if category == _CELL and n_items != len(inner):
+            raise ValueError(f"a cell array of {n_items} cells has {len(inner)}")
+        if category != _SPARSE and n_items > size:
+            raise ValueError(f"a matrix of {n_items} items has {size} bytes")
+    for element in inner:
+        _check_matrix(*element, order)
 
 
-def _check_dimensions(what: int, dimensions: memoryview, order: str, *, n_bytes: int, n_inner: int) -> None:
+def _n_items(dimensions: memoryview, order: str) -> int:
     if len(dimensions) < 8:
         raise ValueError("a matrix has less than two dimensions")
-    n_items = math.prod(struct.unpack(f"{order}{len(dimensions) // 4}I", dimensions))
-    if what == _CELL and n_items != n_inner:
-        raise ValueError(f"a cell array of {n_items} cells has {n_inner}")
-    if what != _SPARSE and n_items > n_bytes:
-        raise ValueError(f"a matrix of {n_items} items has {n_bytes} bytes")
+    return math.prod(struct.unpack(f"{order}{len(dimensions) // 4}I", dimensions))

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.io import loadmat, savemat, whosmat
 
 from cosmo.data.dataset import DataError, GZSLDataset, Split
+from cosmo.data.matfile import MatFile, cell_array, field_names, read_mat, storable, write_mat_files
 from cosmo.validation import check_descriptions, check_features
 
 __all__ = ["read_xlsa17", "read_xlsa17_split", "write_xlsa17"]
 
 _PARTS = ("trainval", "test_seen", "test_unseen")
 _OPTIONAL_PARTS = ("train", "val")
+_SAMPLE_FIELDS = ("features", "labels", "image_files")
 _CLASS_FIELDS = (
     "allclasses_names",
     "att",
@@ -31,7 +28,6 @@ _CLASS_FIELDS = (
     *(f"{part}_loc" for part in _PARTS + _OPTIONAL_PARTS),
 )
 _MISSING = -1
-_V5_LIMIT = 2**31
 
 
 def read_xlsa17(
@@ -88,18 +84,18 @@ def read_xlsa17(
     ...     read_xlsa17(folder, name="pets")
     GZSLDataset('pets': 5 samples x 4 features, 2 seen + 1 unseen classes, 2 attributes)
     """
-    samples = _open(folder, features, "features", ("features", "labels", "image_files"))
+    folder = Path(folder)
+    samples = _open(folder, features, "features", _SAMPLE_FIELDS, holds="features")
     described = _open(folder, descriptions, "descriptions", _CLASS_FIELDS, holds="att")
     classes = _class_names(described)
-    codes = samples.ids("labels", len(classes), "class")
-    matrix = _features(samples, len(codes))
+    codes = samples.positions("labels", len(classes), "class")
     return GZSLDataset(
-        matrix,
+        _features(samples, len(codes)),
         classes.take(codes),
         _descriptions(described, classes, original, attributes),
         _split(described, codes, classes),
         sample_names=_sample_names(samples, len(codes)),
-        name=Path(folder).resolve().name if name is None else name,
+        name=folder.resolve().name if name is None else name,
     )
 
 
@@ -136,10 +132,11 @@ def read_xlsa17_split(
     >>> list(labels), split.trainval
     (['cat', 'cat', 'dog', 'dog', 'fox'], array([2, 0]))
     """
-    samples = _open(folder, labels, "labels", ("labels",))
+    folder = Path(folder)
+    samples = _open(folder, labels, "labels", ("labels",), holds="labels")
     described = _open(folder, descriptions, "descriptions", _CLASS_FIELDS, holds="allclasses_names")
     classes = _class_names(described)
-    codes = samples.ids("labels", len(classes), "class")
+    codes = samples.positions("labels", len(classes), "class")
     return classes.take(codes), _split(described, codes, classes)
 
 
@@ -185,112 +182,38 @@ def write_xlsa17(
     names = _mat_name(features), _mat_name(descriptions)
     if names[0] == names[1] or any(Path(name).name != name for name in names):
         raise DataError(f"features and descriptions need two different file names, not paths, got {names}")
-    files = dict(zip(names, (_sample_fields(dataset), _class_fields(dataset)), strict=True))
-    for file, fields in files.items():
-        for field, values in fields.items():
-            if values.nbytes >= _V5_LIMIT:
-                raise DataError(
-                    f"{file}: {field} has {values.nbytes} bytes, and a MATLAB version 5 file holds less than "
-                    f"{_V5_LIMIT} in a field; store fewer samples or fewer columns"
-                )
+    files = {names[0]: _sample_fields(dataset), names[1]: _class_fields(dataset)}
     lines = _attribute_lines(dataset.descriptions.columns)
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".unfinished-") as draft:
-        for file, fields in files.items():
-            savemat(Path(draft, file), fields, appendmat=False)
-        if lines:
-            Path(draft, "attributes.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        for path in sorted(Path(draft).iterdir()):
-            os.replace(path, folder / path.name)
+    write_mat_files(folder, files, {"attributes.txt": "\n".join(lines) + "\n"} if lines else None)
 
 
-@dataclass(frozen=True)
-class _MatFile:
-    """Fields of a MATLAB file, as MATLAB shows them, with checks that know the file's name."""
-
-    path: Path
-    fields: dict[str, Any]
-
-    def __contains__(self, field: str) -> bool:
-        return field in self.fields
-
-    def error(self, field: str, problem: str) -> DataError:
-        return DataError(f"{self.path}: {field} {problem}")
-
-    def field(self, field: str) -> Any:
-        if field not in self.fields:
-            raise self.error(
-                field, f"is missing; the file has {_listing(_field_names(self.path))}: is it the right file?"
-            )
-        return self.fields[field]
-
-    def numbers(self, field: str) -> NDArray[Any]:
-        values = self.field(field)
-        if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiu":
-            raise self.error(
-                field, f"must be a full matrix of real numbers, got {_kind(values)}; convert it in MATLAB"
-            )
-        return values
-
-    def matrix(self, field: str, columns: int, what: str) -> NDArray[Any]:
-        values = self.numbers(field)
-        if values.ndim != 2 or values.shape[1] != columns:
-            turned = values.ndim == 2 and values.shape[0] == columns
-            raise self.error(
-                field,
-                f"must have {columns} columns, one per entry of {what}, got shape {values.shape}; "
-                + ("save its transpose" if turned else "take both from the same data set"),
-            )
-        return values
-
-    def ids(self, field: str, most: int, what: str) -> NDArray[np.intp]:
-        """Return 1-based positions as 0-based ones."""
-        values = self.numbers(field)
-        if values.size == 0:
-            return np.empty(0, dtype=np.intp)
-        if max(values.shape, default=1) != values.size:
-            raise self.error(field, f"must be a vector, got shape {values.shape}; save it as one column")
-        values = values.ravel()
-        fraction = values != np.floor(values)
-        if fraction.any():
-            place = int(np.argmax(fraction))
-            raise self.error(
-                field,
-                f"must hold whole numbers, got {values[place]} at position {place + 1}; round or drop it",
-            )
-        if values.min() < 1:
-            raise self.error(
-                field, f"has the index {values.min():g}; indices are 1-based: add 1 to all of them"
-            )
-        if values.max() > most:
-            raise self.error(
-                field,
-                f"points to {what} {values.max():.0f} of {most}; take both files from the same data set",
-            )
-        return values.astype(np.intp) - 1
-
-    def texts(self, field: str) -> list[str]:
-        cells = self.field(field)
-        if isinstance(cells, np.ndarray) and cells.dtype.kind == "U":
-            return [text.rstrip() for text in cells.ravel().tolist()]
-        if not isinstance(cells, np.ndarray) or cells.dtype != object:
-            raise self.error(
-                field, f"must be a cell array of character vectors, got {_kind(cells)}; use cellstr in MATLAB"
-            )
-        texts = []
-        for place, cell in enumerate(cells.ravel(order="F"), start=1):
-            text = _text(cell)
-            if text is None:
-                raise self.error(
-                    field,
-                    f"must hold character vectors only, entry {place} is not one; use cellstr in MATLAB",
-                )
-            texts.append(text)
-        return texts
+def _open(folder: Path, stem: str, option: str, fields: Sequence[str], *, holds: str) -> MatFile:
+    path = folder / _mat_name(stem)
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; {_advice(folder, option, holds)}")
+    return read_mat(path, fields)
 
 
-def _class_names(file: _MatFile) -> pd.Index:
+def _advice(folder: Path, option: str, field: str) -> str:
+    if not folder.is_dir():
+        return "the folder does not exist either"
+    files = sorted(folder.glob("*.mat"))
+    if not files:
+        folders = sorted(path.name for path in folder.iterdir() if path.is_dir())
+        return f"the folder has no .mat files (folders inside: {', '.join(folders) or 'none'})"
+    has = "the folder has " + ", ".join(path.name for path in files)
+    holders = [path.stem for path in files if field in field_names(path)]
+    if holders:
+        return f"{has}: try " + " or ".join(f'{option}="{holder}"' for holder in holders)
+    without = "; read_xlsa17_split reads labels and split alone" if field == "features" else ""
+    return f"{has}, none with the field {field}{without}"
+
+
+def _mat_name(stem: str) -> str:
+    return stem if stem.endswith(".mat") else f"{stem}.mat"
+
+
+def _class_names(file: MatFile) -> pd.Index:
     classes = pd.Index(file.texts("allclasses_names"))
     twice = classes[classes.duplicated()]
     if len(twice):
@@ -298,7 +221,7 @@ def _class_names(file: _MatFile) -> pd.Index:
     return classes
 
 
-def _features(file: _MatFile, n_samples: int) -> NDArray[np.float32]:
+def _features(file: MatFile, n_samples: int) -> NDArray[np.float32]:
     values = file.matrix("features", n_samples, "labels")
     try:
         return np.ascontiguousarray(check_features(values.T))
@@ -306,7 +229,7 @@ def _features(file: _MatFile, n_samples: int) -> NDArray[np.float32]:
         raise DataError(f"{file.path}: {error}") from error
 
 
-def _sample_names(file: _MatFile, n_samples: int) -> list[str] | None:
+def _sample_names(file: MatFile, n_samples: int) -> list[str] | None:
     if "image_files" not in file:
         return None
     names = file.texts("image_files")
@@ -316,7 +239,7 @@ def _sample_names(file: _MatFile, n_samples: int) -> list[str] | None:
 
 
 def _descriptions(
-    file: _MatFile, classes: pd.Index, original: bool, attributes: str | os.PathLike[str] | None
+    file: MatFile, classes: pd.Index, original: bool, attributes: str | os.PathLike[str] | None
 ) -> pd.DataFrame:
     field = "original_att" if original else "att"
     if original and field not in file:
@@ -331,7 +254,7 @@ def _descriptions(
         raise DataError(f"{file.path}: {error}; every class needs a finite value") from error
 
 
-def _fill_missing(file: _MatFile, field: str, values: NDArray[Any]) -> NDArray[Any]:
+def _fill_missing(file: MatFile, field: str, values: NDArray[Any]) -> NDArray[Any]:
     missing = values == _MISSING
     known = values[~missing]
     if not missing.any() or not known.size or known.min() < 0 or not 1 < known.max() <= 100:
@@ -343,9 +266,9 @@ def _fill_missing(file: _MatFile, field: str, values: NDArray[Any]) -> NDArray[A
     return np.where(missing, mean, values)
 
 
-def _split(file: _MatFile, codes: NDArray[np.intp], classes: pd.Index) -> Split:
+def _split(file: MatFile, codes: NDArray[np.intp], classes: pd.Index) -> Split:
     parts = _PARTS + tuple(part for part in _OPTIONAL_PARTS if f"{part}_loc" in file)
-    rows = {part: file.ids(f"{part}_loc", len(codes), "row") for part in parts}
+    rows = {part: file.positions(f"{part}_loc", len(codes), "row") for part in parts}
     try:
         split = Split(**rows)
         split.check(codes, classes)
@@ -372,12 +295,12 @@ def _read_attributes(path: Path, n_attributes: int) -> pd.MultiIndex:
 
 def _parse_attributes(text: str) -> list[tuple[str, str]]:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    numbered = [re.fullmatch(r"([0-9]{1,9})\s+(.*)", line) for line in lines]
-    if all(numbered):
-        numbers = [int(match[1]) for match in numbered if match]
-        if numbers and numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+    numbered = [match for line in lines if (match := re.fullmatch(r"([0-9]{1,9})\s+(.*)", line))]
+    if lines and len(numbered) == len(lines):
+        numbers = [int(match[1]) for match in numbered]
+        if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
             raise ValueError("the lines are numbered, but not in order; sort them as the columns are")
-        lines = [match[2] for match in numbered if match]
+        lines = [match[2] for match in numbered]
     pairs = []
     for place, line in enumerate(lines, start=1):
         group, colons, attribute = line.partition("::")
@@ -398,13 +321,38 @@ def _unique(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         yield pair
 
 
+def _sample_fields(dataset: GZSLDataset) -> dict[str, NDArray[Any]]:
+    fields: dict[str, NDArray[Any]] = {"features": dataset.features.T, "labels": _column(dataset.codes)}
+    if dataset.sample_names is not None:
+        fields["image_files"] = cell_array(dataset.sample_names)
+    return fields
+
+
+def _class_fields(dataset: GZSLDataset) -> dict[str, NDArray[Any]]:
+    names = [str(label) for label in dataset.classes]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"two classes are both written as {twice!r}; rename one of them")
+    table = dataset.descriptions.to_numpy().T
+    fields = {"allclasses_names": cell_array(names), "att": table, "original_att": table}
+    for part in _PARTS + _OPTIONAL_PARTS:
+        rows = getattr(dataset.split, part)
+        if rows is not None:
+            fields[f"{part}_loc"] = _column(rows)
+    return fields
+
+
+def _column(positions: NDArray[np.intp]) -> NDArray[np.float64]:
+    return (positions.astype(np.float64) + 1)[:, np.newaxis]
+
+
 def _attribute_lines(columns: pd.Index) -> list[str]:
     if columns.nlevels != 2:
         return []
     pairs = [(str(group), str(attribute)) for group, attribute in columns]
     # Numbers, because a group may itself begin with one.
     lines = [
-        f"{place} {_storable(group)}::{_storable(attribute)}"
+        f"{place} {storable(group)}::{storable(attribute)}"
         for place, (group, attribute) in enumerate(pairs, start=1)
     ]
     for line, pair in zip(lines, pairs, strict=True):
@@ -418,157 +366,3 @@ def _attribute_lines(columns: pd.Index) -> list[str]:
                 "one line, without spaces at the ends and without '::' in the group"
             )
     return lines
-
-
-def _sample_fields(dataset: GZSLDataset) -> dict[str, NDArray[Any]]:
-    fields: dict[str, NDArray[Any]] = {"features": dataset.features.T, "labels": _column(dataset.codes)}
-    if dataset.sample_names is not None:
-        fields["image_files"] = _cells(dataset.sample_names)
-    return fields
-
-
-def _class_fields(dataset: GZSLDataset) -> dict[str, NDArray[Any]]:
-    names = [str(label) for label in dataset.classes]
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"two classes are both written as {twice!r}; rename one of them")
-    table = dataset.descriptions.to_numpy().T
-    rows = {f"{part}_loc": getattr(dataset.split, part) for part in _PARTS + _OPTIONAL_PARTS}
-    fields: dict[str, NDArray[Any]] = {
-        "allclasses_names": _cells(names),
-        "att": table,
-        "original_att": table,
-    }
-    fields.update((field, _column(numbers)) for field, numbers in rows.items() if numbers is not None)
-    return fields
-
-
-def _column(positions: NDArray[np.intp]) -> NDArray[np.float64]:
-    return (positions.astype(np.float64) + 1)[:, np.newaxis]
-
-
-def _cells(texts: Sequence[object]) -> NDArray[np.object_]:
-    cells = np.empty((len(texts), 1), dtype=object)
-    cells[:, 0] = [_storable(str(text)) for text in texts]
-    return cells
-
-
-def _storable(text: str) -> str:
-    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise DataError(f"the name {text!r} has characters that the files cannot hold; rename it")
-    return text
-
-
-def _mat_name(stem: str) -> str:
-    return stem if stem.endswith(".mat") else f"{stem}.mat"
-
-
-def _open(
-    folder: str | os.PathLike[str],
-    stem: str,
-    option: str,
-    fields: Sequence[str],
-    *,
-    holds: str | None = None,
-) -> _MatFile:
-    path = Path(folder, _mat_name(stem))
-    if not path.is_file():
-        raise DataError(f"{path}: no such file; {_advice(Path(folder), option, holds or option)}")
-    try:
-        values = _load_hdf5(path, fields) if h5py.is_hdf5(path) else _load(path, fields)
-    except Exception as error:  # what a damaged file raises depends on where it is damaged
-        raise DataError(
-            f"{path}: cannot be read as a MATLAB file ({type(error).__name__}: {error}); it is damaged, "
-            "cut short or of another kind: fetch it again"
-        ) from error
-    return _MatFile(path, values)
-
-
-def _advice(folder: Path, option: str, field: str) -> str:
-    if not folder.is_dir():
-        return "the folder does not exist either"
-    files = sorted(folder.glob("*.mat"))
-    if not files:
-        folders = sorted(path.name for path in folder.iterdir() if path.is_dir())
-        return f"the folder has no .mat files (folders inside: {_listing(folders)})"
-    has = f"the folder has {_listing([path.name for path in files])}"
-    holders = [path.stem for path in files if field in _field_names(path)]
-    if holders:
-        return f"{has}: try " + " or ".join(f'{option}="{holder}"' for holder in holders)
-    without = "; read_xlsa17_split reads labels and split alone" if field == "features" else ""
-    return f"{has}, none with the field {field}{without}"
-
-
-def _field_names(path: Path) -> list[str]:
-    """Return a file's fields for a message; a file that cannot be read has none."""
-    try:
-        if h5py.is_hdf5(path):
-            with h5py.File(path, "r") as file:
-                return sorted(field for field in file if not field.startswith("#"))
-        return sorted(field for field, *_ in whosmat(path, appendmat=False))
-    except Exception:  # as in _open
-        return []
-
-
-def _load(path: Path, fields: Sequence[str]) -> dict[str, Any]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="Unreadable variable|Duplicate variable")
-        values: dict[str, Any] = loadmat(path, variable_names=list(fields), appendmat=False)
-    return {field: values[field] for field in fields if field in values}
-
-
-def _load_hdf5(path: Path, fields: Sequence[str]) -> dict[str, Any]:
-    with h5py.File(path, "r") as file:
-        return {field: _from_hdf5(file, file[field]) for field in fields if field in file}
-
-
-def _from_hdf5(file: Any, node: Any) -> Any:
-    """Return a variable of a version 7.3 file as `scipy.io.loadmat` would: axes reversed, text decoded."""
-    if not isinstance(node, h5py.Dataset):
-        return np.empty((), dtype=np.void)
-    text = _hdf5_text(node)
-    if text is not None:
-        return np.array(text)
-    if node.attrs.get("MATLAB_empty", 0):
-        return np.empty((0, 0))
-    values = np.asarray(node[()]).T
-    if h5py.check_ref_dtype(node.dtype) is None:
-        return values
-    cells = np.empty(values.shape, dtype=object)
-    for place, reference in np.ndenumerate(values):
-        rows = _hdf5_text(file[reference], untyped=True) if reference else None
-        cells[place] = rows[0] if rows is not None and len(rows) == 1 else None
-    return cells
-
-
-def _hdf5_text(node: Any, *, untyped: bool = False) -> list[str] | None:
-    """Return the rows of a character matrix, or None if it is something else.
-
-    With `untyped`, numbers of 16 bits without a stated MATLAB class count as characters too.
-    """
-    if not isinstance(node, h5py.Dataset) or node.dtype.kind != "u":
-        return None
-    kind = node.attrs.get("MATLAB_class")
-    if kind not in (b"char", "char") and not (untyped and kind is None and node.dtype.itemsize == 2):
-        return None
-    if node.attrs.get("MATLAB_empty", 0):
-        return [""]
-    letters = np.atleast_2d(np.asarray(node[()], dtype="<u2").T)
-    return [row.tobytes().decode("utf-16-le") for row in letters]
-
-
-def _text(cell: object) -> str | None:
-    if isinstance(cell, np.ndarray) and cell.dtype.kind == "U" and cell.size <= 1:
-        return "".join(cell.ravel().tolist())
-    return cell if isinstance(cell, str) else None
-
-
-def _kind(values: object) -> str:
-    if not isinstance(values, np.ndarray):
-        return f"a {type(values).__name__}"
-    named = {"O": "a cell array", "U": "text", "V": "a struct or sparse matrix", "c": "complex numbers"}
-    return named.get(values.dtype.kind, "numbers")
-
-
-def _listing(names: Sequence[str]) -> str:
-    return ", ".join(names) if names else "none"

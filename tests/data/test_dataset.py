@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cosmo.data import DataError, GZSLDataset, Split
+
+# Rows 0..7; classes cat, dog, fox are seen (fox plays unseen at validation), hen is unseen.
+LABELS = ["cat", "cat", "dog", "dog", "fox", "fox", "hen", "hen"]
+TABLE = pd.DataFrame(
+    [[1, 0], [0, 1], [1, 1], [0, 0]], index=["cat", "dog", "fox", "hen"], columns=["soft", "loud"]
+)
+FEATURES = np.arange(24, dtype=np.float32).reshape(8, 3)
+ROWS: dict[str, Any] = {
+    "trainval": [0, 2, 4],
+    "test_seen": [1, 3, 5],
+    "test_unseen": [6, 7],
+    "train": [0, 1, 2, 3],
+    "val": [4, 5],
+}
+
+
+def make(
+    *, features: Any = FEATURES, labels: Any = LABELS, descriptions: Any = TABLE, **rows: Any
+) -> GZSLDataset:
+    return GZSLDataset(features, labels, descriptions, Split(**(ROWS | rows)), name="zoo")
+
+
+class TestGood:
+    def test_classes_are_told_apart_by_training_rows(self):
+        data = make()
+        assert list(data.classes) == ["cat", "dog", "fox", "hen"]
+        assert list(data.seen_classes) == ["cat", "dog", "fox"]
+        assert list(data.unseen_classes) == ["hen"]
+        np.testing.assert_array_equal(data.codes, [0, 0, 1, 1, 2, 2, 3, 3])
+        assert len(data) == 8
+
+    def test_the_order_is_the_tables(self):
+        data = make(descriptions=TABLE.loc[["hen", "fox", "dog", "cat"]])
+        assert list(data.seen_classes) == ["fox", "dog", "cat"]
+        np.testing.assert_array_equal(data.codes, [3, 3, 2, 2, 1, 1, 0, 0])
+
+    def test_a_class_that_is_only_described_is_unseen(self):
+        table = pd.concat([TABLE, pd.DataFrame([[0.5, 0.5]], index=["yak"], columns=TABLE.columns)])
+        assert list(make(descriptions=table).unseen_classes) == ["hen", "yak"]
+
+    @pytest.mark.parametrize(
+        "names",
+        [
+            {"cat": 700, "dog": -3, "fox": 12, "hen": 0},
+            {"cat": ("m", 1), "dog": ("m", 2), "fox": ("m", 3), "hen": ("b", 1)},
+            {"cat": True, "dog": "dog", "fox": 2.5, "hen": None},
+        ],
+        ids=["ints with gaps", "tuples", "mixed"],
+    )
+    def test_any_hashable_label(self, names: dict[str, Any]):
+        descriptions = {names[c]: list(TABLE.loc[c]) for c in TABLE.index}
+        data = make(labels=[names[label] for label in LABELS], descriptions=descriptions)
+        np.testing.assert_array_equal(data.codes, [0, 0, 1, 1, 2, 2, 3, 3])
+        assert list(data.seen_classes) == [names[c] for c in ("cat", "dog", "fox")]
+        assert list(data.unseen_classes) == [names["hen"]] or pd.isna(data.unseen_classes[0])
+        assert data.classes.nlevels == 1
+
+    @pytest.mark.parametrize("kind", [np.array, pd.Series, pd.Index, pd.Categorical])
+    def test_labels_in_any_container(self, kind: Any):
+        np.testing.assert_array_equal(make(labels=kind(LABELS)).codes, make().codes)
+
+    def test_float32_is_not_copied(self):
+        assert np.shares_memory(make().features, FEATURES)
+
+    def test_memory_mapped_features_are_not_copied(self, tmp_path: Path):
+        np.save(tmp_path / "x.npy", FEATURES)
+        stored = np.load(tmp_path / "x.npy", mmap_mode="r")
+        data = make(features=stored)
+        assert np.shares_memory(data.features, stored)
+        assert isinstance(data.features, np.memmap)
+
+    def test_other_numbers_become_float32(self):
+        data = make(features=FEATURES.astype(np.float64))
+        assert data.features.dtype == np.float32
+        np.testing.assert_array_equal(data.features, FEATURES)
+
+    def test_grouped_attributes(self):
+        columns = pd.MultiIndex.from_tuples([("fur", "soft"), ("voice", "loud")])
+        assert make(descriptions=TABLE.set_axis(columns, axis=1)).descriptions.columns.equals(columns)
+
+    def test_a_split_without_validation_classes(self):
+        assert make(train=None, val=None).split.train is None
+
+    def test_extras_are_kept(self):
+        images, texts = np.zeros((8, 2, 2)), [f"text {i}" for i in range(8)]
+        data = GZSLDataset(FEATURES, LABELS, TABLE, Split(**ROWS), images=images, texts=texts)
+        assert data.images is images
+        assert data.texts is texts
+        assert data.sample_names is None
+
+    def test_repr(self):
+        assert repr(make()) == (
+            "GZSLDataset('zoo': 8 samples x 3 features, 3 seen + 1 unseen classes, 2 attributes)"
+        )
+
+
+class TestBadParts:
+    def bad(self, message: str, **changes: Any) -> None:
+        with pytest.raises(DataError, match=message) as error:
+            make(**changes)
+        assert str(error.value).startswith("zoo: ")
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+    def test_features_not_finite(self, value: float):
+        features = FEATURES.copy()
+        features[5, 2] = value
+        self.bad("row 5, column 2", features=features)
+
+    def test_features_of_wrong_shape(self):
+        self.bad("one row per sample", features=FEATURES.ravel())
+        self.bad("7 feature rows but 8 labels", features=FEATURES[:7])
+        self.bad("no columns", features=FEATURES[:, :0])
+
+    def test_object_features(self):
+        self.bad("must be numbers, got dtype object", features=FEATURES.astype(object))
+
+    def test_label_without_description(self):
+        self.bad("labels without a description: 'owl'", labels=[*LABELS[:7], "owl"])
+
+    def test_numbers_and_text_are_different_labels(self):
+        self.bad("without a description: 1", labels=[1, 1, 2, 2, 3, 3, 4, 4])
+
+    def test_labels_of_wrong_shape(self):
+        self.bad("8 feature rows but 4 labels", labels=np.array(LABELS).reshape(4, 2))
+        self.bad("without a description", labels=np.array(LABELS).reshape(8, 1))
+        self.bad("1-dimensional", labels=np.arange(8).reshape(8, 1))
+
+    def test_class_described_twice(self):
+        self.bad("more than once: 'cat'", descriptions=pd.concat([TABLE, TABLE.iloc[:1]]))
+
+    def test_three_column_levels(self):
+        columns = pd.MultiIndex.from_tuples([("a", "b", "c"), ("a", "b", "d")])
+        self.bad("3 column levels", descriptions=TABLE.set_axis(columns, axis=1))
+
+    def test_descriptions_not_finite(self):
+        table = TABLE.astype(float)
+        table.loc["fox", "loud"] = np.nan
+        self.bad("class 'fox', attribute 'loud'", descriptions=table)
+
+    def test_descriptions_not_numbers(self):
+        self.bad("numbers only", descriptions=TABLE.astype(object).replace(1, "yes"))
+        self.bad("must be a pandas DataFrame", descriptions=TABLE.to_numpy())
+
+    @pytest.mark.parametrize("what", ["sample_names", "texts", "images"])
+    def test_extras_of_wrong_length(self, what: str):
+        extra: dict[str, Any] = {what: np.zeros((7, 2, 2)) if what == "images" else ["x"] * 7}
+        with pytest.raises(DataError, match=f"8 feature rows but 7 {what}"):
+            GZSLDataset(FEATURES, LABELS, TABLE, Split(**ROWS), **extra)
+
+
+class TestBadSplits:
+    def bad(self, message: str, **rows: Any) -> None:
+        with pytest.raises(DataError, match=message):
+            make(**rows)
+
+    def test_class_both_seen_and_unseen(self):
+        self.bad("a class is both seen and unseen: 'hen'", trainval=[0, 2, 4, 6], test_unseen=[7])
+
+    def test_no_unseen_class(self):
+        self.bad("no unseen class", trainval=[0, 2, 4, 6], test_unseen=[])
+
+    def test_one_seen_class(self):
+        rows = {"trainval": [0], "test_seen": [1], "test_unseen": [2, 3], "train": None, "val": None}
+        self.bad("only one seen class .'cat'.", **rows)
+
+    def test_nothing_to_learn_from(self):
+        self.bad("split.trainval is empty", trainval=[])
+
+    def test_test_rows_of_a_class_without_training_rows(self):
+        self.bad("test_seen has classes without training rows: 'fox'", trainval=[0, 2])
+
+    @pytest.mark.parametrize(
+        ("one", "other", "rows"),
+        [
+            ("trainval", "test_seen", {"trainval": [0, 2, 4, 5]}),
+            ("trainval", "test_unseen", {"test_unseen": [4, 6, 7]}),
+            ("test_seen", "test_unseen", {"test_unseen": [5, 6, 7]}),
+        ],
+    )
+    def test_overlapping_rows(self, one: str, other: str, rows: dict[str, list[int]]):
+        self.bad(f"split.{one} and split.{other} share 1 rows, the first is row [45]", **rows)
+
+    @pytest.mark.parametrize("part", sorted(ROWS))
+    def test_rows_out_of_range(self, part: str):
+        self.bad(f"split.{part} points to row 8, but there are 8 samples", **{part: [*ROWS[part], 8]})
+
+    @pytest.mark.parametrize("part", sorted(ROWS))
+    def test_negative_rows_are_named(self, part: str):
+        self.bad(f"split.{part} points to row -1, but", **{part: [*ROWS[part], -1]})
+
+    @pytest.mark.parametrize("part", sorted(ROWS))
+    def test_repeated_rows(self, part: str):
+        self.bad(f"split.{part} names a row more than once", **{part: [*ROWS[part], ROWS[part][0]]})
+
+    @pytest.mark.parametrize("rows", [[0.0, 2.0], [[0, 2]], [True, False], ["0", "2"], 3])
+    def test_not_row_numbers(self, rows: Any):
+        self.bad("split.trainval must be a 1-D array of row numbers", trainval=rows)
+
+    def test_class_in_both_train_and_val(self):
+        self.bad("both split.train and split.val: 'fox'", train=[0, 1, 2, 3, 4], val=[5])
+
+    def test_unseen_class_in_train_or_val(self):
+        self.bad("split.val has unseen classes: 'hen'", val=[4, 5, 6])
+        self.bad("split.train has unseen classes: 'hen'", train=[0, 1, 2, 3, 7])
+
+    def test_train_without_val(self):
+        self.bad("come together", val=None)
+
+
+def test_split_turns_lists_into_arrays_and_leaves_order_alone():
+    split = Split(trainval=[4, 0, 2], test_seen=np.array([3], dtype=np.uint16), test_unseen=[])
+    assert split.trainval.tolist() == [4, 0, 2]
+    assert {split.trainval.dtype, split.test_seen.dtype, split.test_unseen.dtype} == {np.dtype(np.intp)}

@@ -1,0 +1,560 @@
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.io import loadmat, savemat
+from scipy.sparse import csc_matrix
+
+from cosmo.data import DataError, GZSLDataset, Split, matfile
+from cosmo.data.xlsa17 import read_xlsa17, read_xlsa17_split, write_xlsa17
+
+CLASSES = ["cat", "dog", "fox", "hen"]
+LABELS = [1, 1, 1, 2, 2, 3, 3, 4]
+PARTS = ("trainval", "test_seen", "test_unseen", "train", "val")
+
+
+def cells(texts: list[Any]) -> np.ndarray:
+    column = np.empty((len(texts), 1), dtype=object)
+    column[:, 0] = texts
+    return column
+
+
+def column(numbers: list[Any], dtype: Any = np.uint16) -> np.ndarray:
+    return np.array(numbers, dtype=dtype).reshape(-1, 1)
+
+
+def sample_fields(**changes: Any) -> dict[str, Any]:
+    fields = {
+        "features": np.arange(24, dtype=np.float64).reshape(8, 3).T / 7,
+        "labels": column(LABELS, np.float64),
+        "image_files": cells([f"image_{i}.jpg" for i in range(8)]),
+    }
+    return {field: value for field, value in (fields | changes).items() if value is not None}
+
+
+def class_fields(**changes: Any) -> dict[str, Any]:
+    att = np.arange(8, dtype=np.float64).reshape(2, 4) / 8
+    fields = {
+        "allclasses_names": cells(CLASSES),
+        "att": att,
+        "original_att": 10 * att,
+        "trainval_loc": column([6, 1, 4, 2]),
+        "test_seen_loc": column([7, 3, 5]),
+        "test_unseen_loc": column([8]),
+        "train_loc": column([5, 3, 1, 2, 4]),
+        "val_loc": column([7, 6]),
+    }
+    return {field: value for field, value in (fields | changes).items() if value is not None}
+
+
+def save_v73(path: Path, fields: dict[str, Any]) -> None:
+    """Write the way MATLAB does with -v7.3: reversed axes, text as 16-bit numbers, cells as references."""
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for field, value in fields.items():
+            if value.dtype == object:
+                node = file.create_dataset(field, value.T.shape, dtype=h5py.ref_dtype)
+                for place, cell in np.ndenumerate(value.T):
+                    node[place] = _v73_node(file, f"#refs#/{field}{place}", np.array([cell])).ref
+                node.attrs["MATLAB_class"] = np.bytes_("cell")
+            else:
+                _v73_node(file, field, value)
+    with path.open("r+b") as raw:
+        raw.write(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM")
+
+
+def _v73_node(file: h5py.File, place: str, value: np.ndarray) -> h5py.Dataset:
+    kind = {"U": "char", "f": "double", "u": "uint16", "i": "int16"}[value.dtype.kind]
+    if value.dtype.kind == "U":
+        letters = [np.frombuffer(text.encode("utf-16-le"), dtype=np.uint16) for text in value.tolist()]
+        value = np.array(letters)
+    if value.size:
+        node = file.create_dataset(place, data=value.T)
+    else:
+        node = file.create_dataset(place, data=np.array(value.shape, dtype=np.uint64))
+        node.attrs["MATLAB_empty"] = np.uint8(1)
+    node.attrs["MATLAB_class"] = np.bytes_(kind)
+    return node
+
+
+SAVERS = {"v5": savemat, "v5 compressed": lambda *a: savemat(*a, do_compression=True), "v7.3": save_v73}
+
+
+@pytest.fixture(params=list(SAVERS))
+def save(request: pytest.FixtureRequest) -> Any:
+    return SAVERS[request.param]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    savemat(tmp_path / "res101.mat", sample_fields())
+    savemat(tmp_path / "att_splits.mat", class_fields())
+    return tmp_path
+
+
+def small_dataset(**changes: Any) -> GZSLDataset:
+    table = pd.DataFrame(np.linspace(-1, 1, 8).reshape(4, 2), index=CLASSES)
+    split = Split(trainval=[5, 0, 3, 1], test_seen=[6, 2, 4], test_unseen=[7])
+    given = {"descriptions": table, "split": split, "labels": [CLASSES[i - 1] for i in LABELS]} | changes
+    return GZSLDataset(np.random.default_rng(0).normal(size=(8, 3)), **given)
+
+
+class TestReading:
+    def test_every_field_of_either_format(self, tmp_path: Path, save: Any) -> None:
+        save(tmp_path / "res101.mat", sample_fields())
+        save(tmp_path / "att_splits.mat", class_fields())
+        data = read_xlsa17(tmp_path)
+        assert data.name == tmp_path.name
+        np.testing.assert_array_equal(data.features, sample_fields()["features"].T.astype(np.float32))
+        assert list(data.labels) == [CLASSES[i - 1] for i in LABELS]
+        assert list(data.classes) == CLASSES
+        assert data.sample_names == [f"image_{i}.jpg" for i in range(8)]
+        np.testing.assert_array_equal(data.descriptions, class_fields()["att"].T)
+        for part in PARTS:
+            expected = class_fields()[f"{part}_loc"].ravel().astype(int) - 1
+            np.testing.assert_array_equal(getattr(data.split, part), expected)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.int16])
+    def test_features_are_contiguous_float32(self, folder: Path, save: Any, dtype: type) -> None:
+        save(folder / "res101.mat", sample_fields(features=np.ones((3, 8), dtype=dtype, order="C")))
+        features = read_xlsa17(folder).features
+        assert features.dtype == np.float32
+        assert features.flags.c_contiguous
+
+    def test_float32_features_are_not_copied(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        stored = np.ones((3, 8), dtype=np.float32, order="F")
+        monkeypatch.setattr(matfile, "_load", lambda *_: sample_fields(features=stored) | class_fields())
+        assert np.shares_memory(read_xlsa17(folder).features, stored)
+
+    @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32, np.int64, np.float32, np.float64])
+    def test_positions_of_any_number_type(self, folder: Path, save: Any, dtype: type) -> None:
+        save(folder / "res101.mat", sample_fields(labels=column(LABELS, dtype).T))
+        save(folder / "att_splits.mat", class_fields(trainval_loc=column([6, 1, 4, 2], dtype)))
+        data = read_xlsa17(folder)
+        np.testing.assert_array_equal(data.codes, np.array(LABELS) - 1)
+        np.testing.assert_array_equal(data.split.trainval, [5, 0, 3, 1])
+
+    def test_optional_fields_may_be_absent(self, folder: Path, save: Any) -> None:
+        save(folder / "res101.mat", sample_fields(image_files=None))
+        save(folder / "att_splits.mat", class_fields(original_att=None, train_loc=None, val_loc=None))
+        data = read_xlsa17(folder)
+        assert data.sample_names is None
+        assert data.split.train is None
+        assert data.split.val is None
+
+    def test_a_part_may_be_empty(self, folder: Path, save: Any) -> None:
+        save(folder / "att_splits.mat", class_fields(test_seen_loc=np.zeros((0, 1))))
+        assert read_xlsa17(folder).split.test_seen.size == 0
+
+    def test_names_in_a_character_matrix(self, folder: Path, save: Any) -> None:
+        save(folder / "att_splits.mat", class_fields(allclasses_names=np.array(["cat", "dog", "f  ", "hen"])))
+        assert list(read_xlsa17(folder).classes) == ["cat", "dog", "f", "hen"]
+
+    def test_names_beyond_ascii(self, folder: Path, save: Any) -> None:
+        names = ["Möwe", "鳥", "🦊 fox", ""]
+        save(folder / "att_splits.mat", class_fields(allclasses_names=cells(names)))
+        assert list(read_xlsa17(folder).classes) == names
+
+    def test_hdf5_text_without_matlab_attributes(self, folder: Path) -> None:
+        save_v73(folder / "att_splits.mat", class_fields())
+        with h5py.File(folder / "att_splits.mat", "r+") as file:
+            for reference in file["allclasses_names"][()].ravel():
+                del file[reference].attrs["MATLAB_class"]
+        assert list(read_xlsa17(folder).classes) == CLASSES
+
+    def test_file_names_with_the_ending(self, folder: Path) -> None:
+        assert read_xlsa17(folder, features="res101.mat", descriptions="att_splits.mat", name="x").name == "x"
+
+    def test_split_alone(self, folder: Path, save: Any) -> None:
+        save(folder / "labels.mat", {"labels": column(LABELS)})
+        labels, split = read_xlsa17_split(folder, labels="labels")
+        assert list(labels) == [CLASSES[i - 1] for i in LABELS]
+        np.testing.assert_array_equal(split.trainval, [5, 0, 3, 1])
+        np.testing.assert_array_equal(split.val, [6, 5])
+
+
+class TestOriginalDescriptions:
+    def read(self, folder: Path, table: np.ndarray) -> np.ndarray:
+        savemat(folder / "att_splits.mat", class_fields(original_att=table))
+        return read_xlsa17(folder, original=True).descriptions.to_numpy()
+
+    def test_are_read_on_demand(self, folder: Path) -> None:
+        table = 10 * class_fields()["att"]
+        np.testing.assert_array_equal(self.read(folder, table), table.T)
+
+    def test_missing_percentages_become_the_mean_of_the_others(self, folder: Path) -> None:
+        table = np.array([[-1, 30, 60, 90], [5, -1, -1, 15]], dtype=np.float64)
+        np.testing.assert_array_equal(self.read(folder, table), [[60, 5], [30, 10], [60, 10], [90, 15]])
+
+    @pytest.mark.parametrize("other", [-0.5, 1.0, 101.0])
+    def test_minus_one_is_a_value_outside_percentages(self, folder: Path, other: float) -> None:
+        table = np.array([[-1, 1, other, 0], [0, 0, 1, 1]])
+        np.testing.assert_array_equal(self.read(folder, table), table.T.astype(np.float32))
+
+    def test_attribute_without_any_value(self, folder: Path) -> None:
+        with pytest.raises(
+            DataError, match=r"att_splits.mat: original_att is -1 for every class in row 2; drop"
+        ):
+            self.read(folder, np.array([[10, 20, 30, 40], [-1, -1, -1, -1]]))
+
+    def test_absent(self, folder: Path) -> None:
+        savemat(folder / "att_splits.mat", class_fields(original_att=None))
+        with pytest.raises(DataError, match=r"att_splits.mat: original_att is missing; .*original=False"):
+            read_xlsa17(folder, original=True)
+
+
+class TestAttributeNames:
+    def columns(self, folder: Path, text: str | bytes) -> pd.Index:
+        path = folder / "names.txt"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return read_xlsa17(folder, attributes=path).descriptions.columns
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "color::red\nshape::round thing\n",
+            "1 color::red\n2 shape::round thing",
+            "  0\tcolor::red \r\n\r\n 1\tshape::round thing\r\n\r\n",
+            "\ufeffcolor::red\nshape::round thing",
+        ],
+    )
+    def test_groups_and_attributes(self, folder: Path, text: str) -> None:
+        columns = self.columns(folder, text)
+        assert list(columns) == [("color", "red"), ("shape", "round thing")]
+        assert list(columns.names) == ["group", "attribute"]
+
+    def test_a_group_may_begin_with_a_number(self, folder: Path) -> None:
+        assert list(self.columns(folder, "4 legs::long\nshape::round")) == [
+            ("4 legs", "long"),
+            ("shape", "round"),
+        ]
+
+    def test_repeated_names_are_told_apart(self, folder: Path) -> None:
+        assert list(self.columns(folder, "a::b\na::b")) == [("a", "b"), ("a", "b (2)")]
+
+    def test_columns_without_a_file(self, folder: Path) -> None:
+        assert list(read_xlsa17(folder).descriptions.columns) == [0, 1]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("a::b", "1 attributes named, but the descriptions have 2 columns"),
+            ("", "0 attributes named"),
+            ("a::b\nc", "line 2 is 'c', not group::attribute"),
+            ("a::b\nc::", "line 2 is 'c::'"),
+            ("2 a::b\n1 c::d", "not in order; sort them"),
+            (b"a::\xff\xfe\nb::c", "cannot be read as a list of attributes"),
+        ],
+    )
+    def test_faults(self, folder: Path, text: str | bytes, message: str) -> None:
+        with pytest.raises(DataError, match=rf"names\.txt: .*{message}"):
+            self.columns(folder, text)
+
+    def test_no_such_file(self, folder: Path) -> None:
+        with pytest.raises(DataError, match=r"nowhere\.txt: cannot be read"):
+            read_xlsa17(folder, attributes=folder / "nowhere.txt")
+
+
+STRUCT = np.array([(1.0,)], dtype=[("a", "f8")])
+SAMPLE_FAULTS = [
+    ({"features": None}, r"features is missing; the file has image_files, labels: is it the right file"),
+    ({"labels": None}, r"labels is missing; the file has features, image_files"),
+    ({"features": cells([1.0])}, r"features must be a full matrix of real numbers, got a cell array"),
+    ({"features": np.array(["abc"])}, r"features must be a full matrix of real numbers, got text"),
+    ({"features": STRUCT}, r"features must be a full matrix of real numbers, got a struct"),
+    ({"features": np.full((3, 8), 1j)}, r"features must be a full matrix of real numbers, got complex"),
+    ({"features": csc_matrix(np.eye(3, 8))}, r"features must be a full matrix of real numbers, got a csc_"),
+    (
+        {"features": np.ones((8, 3))},
+        r"features must have 8 columns, .*labels, got shape \(8, 3\); save its tr",
+    ),
+    ({"features": np.ones((3, 7))}, r"features must have 8 columns, .*got shape \(3, 7\); take both from"),
+    ({"features": np.ones((3, 8, 1, 2))}, r"features must have 8 columns, .*got shape \(3, 8, 1, 2\)"),
+    ({"features": np.ones((0, 8))}, r"features has no columns"),
+    ({"features": np.full((3, 8), np.nan)}, r"features has a value that is not finite .* row 0, column 0"),
+    ({"features": np.full((3, 8), 1e200)}, r"features has a value that is not finite in float32"),
+    ({"labels": cells(CLASSES)}, r"labels must be a full matrix of real numbers, got a cell array"),
+    ({"labels": np.ones((2, 4))}, r"labels must be a vector, got shape \(2, 4\)"),
+    ({"labels": column([1.5, *LABELS[1:]], float)}, r"labels must hold whole numbers, got 1.5 at position 1"),
+    (
+        {"labels": column([*LABELS[1:], np.nan], float)},
+        r"labels must hold whole numbers, got nan at position 8",
+    ),
+    ({"labels": column([*LABELS[1:], np.inf], float)}, r"labels points to class inf of 4"),
+    ({"labels": column([0, *LABELS[1:]])}, r"labels has the index 0; indices are 1-based: add 1"),
+    ({"labels": column([-3, *LABELS[1:]], int)}, r"labels has the index -3; indices are 1-based"),
+    ({"labels": column([5, *LABELS[1:]])}, r"labels points to class 5 of 4; take both files from the same"),
+    ({"image_files": cells(["a"])}, r"image_files has 1 names for 8 labels; correct or drop it"),
+    ({"image_files": column(LABELS)}, r"image_files must be a cell array of character vectors, got numbers"),
+]
+CLASS_FAULTS = [
+    ({"att": None}, r"att is missing; the file has allclasses_names, original_att, test_seen_loc"),
+    ({"allclasses_names": None}, r"allclasses_names is missing"),
+    ({"trainval_loc": None}, r"trainval_loc is missing"),
+    ({"test_seen_loc": None}, r"test_seen_loc is missing"),
+    ({"test_unseen_loc": None}, r"test_unseen_loc is missing"),
+    ({"train_loc": None}, r"split\.train and split\.val come together"),
+    ({"att": cells(CLASSES)}, r"att must be a full matrix of real numbers"),
+    (
+        {"att": np.ones((4, 2))},
+        r"att must have 4 columns, one per entry of allclasses_names, .*save its transp",
+    ),
+    ({"att": np.ones((2, 5))}, r"att must have 4 columns"),
+    (
+        {"att": np.full((2, 4), np.nan)},
+        r"att has a missing or infinite value: class 'cat', attribute 0; every",
+    ),
+    (
+        {"allclasses_names": np.ones((4, 1))},
+        r"allclasses_names must be a cell array of char.* got numbers; use",
+    ),
+    ({"allclasses_names": cells(["a", "b", 3.0, "d"])}, r"allclasses_names must .* only, entry 3 is not one"),
+    ({"allclasses_names": cells(["a", "b", "c", "b"])}, r"allclasses_names has 'b' more than once; rename"),
+    ({"trainval_loc": column([0, 1, 4])}, r"trainval_loc has the index 0; indices are 1-based"),
+    ({"trainval_loc": column([9, 1, 4])}, r"trainval_loc points to row 9 of 8"),
+    ({"val_loc": column([6.5], float)}, r"val_loc must hold whole numbers, got 6.5 at position 1"),
+    ({"val_loc": np.ones((2, 2))}, r"val_loc must be a vector"),
+    ({"trainval_loc": column([1, 4, 1])}, r"split\.trainval names a row more than once .*trainval_loc"),
+    ({"test_seen_loc": column([1])}, r"split\.trainval and split\.test_seen share 1 rows"),
+    ({"test_unseen_loc": column([3])}, r"split\.test_seen and split\.test_unseen share 1 rows"),
+    ({"val_loc": column([8])}, r"split\.val has unseen classes: 'hen' .*same release"),
+]
+
+
+class TestFaults:
+    @pytest.mark.parametrize(("changes", "message"), SAMPLE_FAULTS, ids=[fault[1] for fault in SAMPLE_FAULTS])
+    def test_of_the_samples(self, folder: Path, changes: dict[str, Any], message: str) -> None:
+        savemat(folder / "res101.mat", sample_fields(**changes))
+        with pytest.raises(DataError, match=rf"res101\.mat: {message}"):
+            read_xlsa17(folder)
+
+    @pytest.mark.parametrize(("changes", "message"), CLASS_FAULTS, ids=[fault[1] for fault in CLASS_FAULTS])
+    def test_of_the_classes(self, folder: Path, changes: dict[str, Any], message: str) -> None:
+        savemat(folder / "att_splits.mat", class_fields(**changes))
+        with pytest.raises(DataError, match=rf"att_splits\.mat: {message}"):
+            read_xlsa17(folder)
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"labels": None}, r"labels is missing; the file has features, image_files: is it"),
+            ({"labels": cells(CLASSES)}, r"labels must be a full matrix of real numbers, got a cell array"),
+            ({"labels": column([0, *LABELS[1:]])}, r"labels has the index 0; indices are 1-based"),
+            ({"features": np.ones((8, 3))}, r"features must have 8 columns, .*save its transpose"),
+            ({"image_files": column(LABELS)}, r"image_files must be a cell array"),
+        ],
+    )
+    def test_of_hdf5_fields(self, folder: Path, changes: dict[str, Any], message: str) -> None:
+        save_v73(folder / "res101.mat", sample_fields(**changes))
+        with pytest.raises(DataError, match=rf"res101\.mat: {message}"):
+            read_xlsa17(folder)
+
+    def test_hdf5_struct_or_sparse(self, folder: Path) -> None:
+        save_v73(folder / "res101.mat", sample_fields(features=None))
+        with h5py.File(folder / "res101.mat", "r+") as file:
+            file.create_group("features").attrs["MATLAB_sparse"] = np.uint64(3)
+        with pytest.raises(DataError, match=r"features must be .*, got a struct or sparse matrix; convert"):
+            read_xlsa17(folder)
+
+    def test_hdf5_cells_of_numbers(self, folder: Path) -> None:
+        save_v73(folder / "att_splits.mat", class_fields())
+        with h5py.File(folder / "att_splits.mat", "r+") as file:
+            file["allclasses_names"][0, 2] = file["att"].ref
+        with pytest.raises(DataError, match=r"allclasses_names must .* only, entry 3 is not one"):
+            read_xlsa17(folder)
+
+    def test_hdf5_cells_that_lead_nowhere(self, folder: Path) -> None:
+        save_v73(folder / "att_splits.mat", class_fields())
+        with h5py.File(folder / "att_splits.mat", "r+") as file:
+            file["allclasses_names"][0, 1] = h5py.Reference()
+        with pytest.raises(DataError, match=r"allclasses_names must .* only, entry 2 is not one"):
+            read_xlsa17(folder)
+
+    @pytest.mark.parametrize("content", [b"", b"not a mat file" * 40, b"\x00" * 300, b"\x89HDF\r\n\x1a\n"])
+    def test_file_of_another_kind(self, folder: Path, content: bytes) -> None:
+        (folder / "res101.mat").write_bytes(content)
+        with pytest.raises(
+            DataError, match=r"res101\.mat: (cannot be read as a MATLAB file|labels is missing)"
+        ):
+            read_xlsa17(folder)
+
+    def test_file_cut_short_anywhere(self, folder: Path, save: Any) -> None:
+        path = folder / "res101.mat"
+        save(path, sample_fields(image_files=None))
+        whole = read_xlsa17(folder)
+        content = path.read_bytes()
+        for length in [*range(0, len(content), max(1, len(content) // 150)), len(content) - 1]:
+            path.write_bytes(content[:length])
+            try:
+                data = read_xlsa17(folder)
+            except DataError as error:
+                assert "res101.mat: " in str(error)  # noqa: PT017
+            else:
+                np.testing.assert_array_equal(data.features, whole.features)
+                np.testing.assert_array_equal(data.codes, whole.codes)
+
+    def test_field_given_twice(self, folder: Path) -> None:
+        savemat(folder / "once.mat", {"labels": column(LABELS)})
+        content = (folder / "once.mat").read_bytes()
+        (folder / "res101.mat").write_bytes(content + content[128:])
+        with pytest.raises(DataError, match=r"res101\.mat: cannot be read .*Duplicate variable name"):
+            read_xlsa17(folder)
+
+
+class TestMissingFiles:
+    def test_the_only_candidate_is_named(self, folder: Path, save: Any) -> None:
+        (folder / "res101.mat").unlink()
+        save(folder / "res50.mat", sample_fields())
+        with pytest.raises(
+            DataError,
+            match=r'res101\.mat: no such file; .* has att_splits.mat, res50.mat: try features="res50"',
+        ):
+            read_xlsa17(folder)
+
+    def test_several_candidates_are_listed(self, folder: Path) -> None:
+        savemat(folder / "sent_splits.mat", class_fields())
+        with pytest.raises(DataError, match=r'try descriptions="att_splits" or descriptions="sent_splits"$'):
+            read_xlsa17(folder, descriptions="x")
+
+    def test_no_candidate(self, folder: Path) -> None:
+        (folder / "res101.mat").unlink()
+        (folder / "broken.mat").write_bytes(b"no")
+        savemat(folder / "labels.mat", {"labels": column(LABELS)})
+        with pytest.raises(DataError, match=r"none with the field features; read_xlsa17_split reads labels"):
+            read_xlsa17(folder)
+        with pytest.raises(DataError, match=r'try labels="labels"$'):
+            read_xlsa17_split(folder)
+
+    def test_parent_folder(self, tmp_path: Path) -> None:
+        (tmp_path / "CUB").mkdir()
+        with pytest.raises(DataError, match=r"the folder has no \.mat files \(folders inside: CUB\)"):
+            read_xlsa17(tmp_path)
+
+    def test_no_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match=r"res101\.mat: no such file; the folder does not exist either"):
+            read_xlsa17(tmp_path / "nowhere")
+
+
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
+
+
+@st.composite
+def datasets(draw: st.DrawFn) -> GZSLDataset:
+    n_classes = draw(st.integers(3, 6))
+    n_unseen = draw(st.integers(1, n_classes - 2))
+    copies = draw(st.integers(2, 4))
+    codes = np.array(draw(st.permutations(list(range(n_classes)) * copies)))
+    classes = draw(st.lists(names, min_size=n_classes, max_size=n_classes, unique=True))
+    rows = np.array(draw(st.permutations(range(len(codes)))))
+    seen = rows[codes[rows] >= n_unseen]
+    held_back = np.isin(np.arange(len(seen)), np.unique(codes[seen], return_index=True)[1])
+    val = codes[seen] == n_unseen
+    with_val = draw(st.booleans())
+    values = draw(
+        st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=9)
+    )
+    return GZSLDataset(
+        np.resize(np.array(values, dtype=np.float32), (len(codes), draw(st.integers(1, 3)))),
+        [classes[code] for code in codes],
+        pd.DataFrame(np.resize(np.array(values, dtype=np.float32)[::-1], (n_classes, 2)), index=classes),
+        Split(
+            trainval=seen[~held_back],
+            test_seen=seen[held_back],
+            test_unseen=rows[codes[rows] < n_unseen],
+            train=seen[~val] if with_val else None,
+            val=seen[val] if with_val else None,
+        ),
+        sample_names=draw(st.none() | st.lists(names, min_size=len(codes), max_size=len(codes))),
+    )
+
+
+class TestWriting:
+    @settings(max_examples=60, deadline=None)
+    @given(datasets())
+    def test_round_trip(self, data: GZSLDataset) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            write_xlsa17(data, folder)
+            back = read_xlsa17(folder)
+        np.testing.assert_array_equal(back.features, data.features)
+        np.testing.assert_array_equal(back.descriptions.to_numpy(), data.descriptions.to_numpy())
+        assert list(back.labels) == list(data.labels)
+        assert list(back.classes) == list(data.classes)
+        assert back.sample_names == data.sample_names
+        for part in PARTS:
+            np.testing.assert_array_equal(getattr(back.split, part), getattr(data.split, part))
+
+    def test_layout_of_the_files(self, tmp_path: Path) -> None:
+        data = small_dataset()
+        write_xlsa17(data, tmp_path / "new" / "folder", features="res50", descriptions="sent_splits")
+        assert sorted(os.listdir(tmp_path / "new" / "folder")) == ["res50.mat", "sent_splits.mat"]
+        samples = loadmat(tmp_path / "new" / "folder" / "res50.mat")
+        described = loadmat(tmp_path / "new" / "folder" / "sent_splits.mat")
+        assert samples["features"].shape == (3, 8)
+        assert "image_files" not in samples
+        np.testing.assert_array_equal(samples["labels"], column(LABELS))
+        np.testing.assert_array_equal(described["trainval_loc"], column([6, 1, 4, 2]))
+        np.testing.assert_array_equal(described["att"], data.descriptions.to_numpy().T)
+        np.testing.assert_array_equal(described["original_att"], described["att"])
+        assert "train_loc" not in described
+
+    def test_groups_survive(self, tmp_path: Path) -> None:
+        columns = pd.MultiIndex.from_tuples([("4 legs", "a::b"), ("color", "red (or so)")])
+        table = pd.DataFrame(np.eye(4, 2), index=CLASSES, columns=columns)
+        write_xlsa17(small_dataset(descriptions=table), tmp_path)
+        back = read_xlsa17(tmp_path, attributes=tmp_path / "attributes.txt").descriptions
+        assert list(back.columns) == list(columns)
+
+    @pytest.mark.parametrize("column", [("a::b", "c"), (" a", "c"), ("a", "c\nd"), ("", "c"), ("a", "")])
+    def test_groups_that_would_not_survive(self, tmp_path: Path, column: tuple[str, str]) -> None:
+        columns = pd.MultiIndex.from_tuples([column, ("color", "red")])
+        table = pd.DataFrame(np.eye(4, 2), index=CLASSES, columns=columns)
+        with pytest.raises(DataError, match=r"the column .* cannot be written to attributes.txt; give"):
+            write_xlsa17(small_dataset(descriptions=table), tmp_path)
+
+    def test_labels_become_strings(self, tmp_path: Path) -> None:
+        table = pd.DataFrame(np.eye(4, 2), index=[10, 20, 30, 40])
+        write_xlsa17(small_dataset(descriptions=table, labels=[10 * i for i in LABELS]), tmp_path)
+        assert list(read_xlsa17(tmp_path).labels) == [str(10 * i) for i in LABELS]
+
+    def test_labels_that_become_the_same_string(self, tmp_path: Path) -> None:
+        table = pd.DataFrame(np.eye(4, 2), index=pd.Index([1, "1", 3, 4], dtype=object))
+        labels = [1, 1, 1, "1", "1", 3, 3, 4]
+        with pytest.raises(DataError, match="two classes are both written as '1'; rename"):
+            write_xlsa17(small_dataset(descriptions=table, labels=labels), tmp_path)
+
+    @pytest.mark.parametrize("name", ["nul\0", "half \ud800"])
+    def test_names_that_cannot_be_stored(self, tmp_path: Path, name: str) -> None:
+        with pytest.raises(DataError, match=r"the name .* has characters that the files cannot hold"):
+            write_xlsa17(small_dataset(sample_names=[name] * 8), tmp_path)
+
+    def test_too_large(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(matfile, "_V5_LIMIT", 96)
+        with pytest.raises(DataError, match=r"res101\.mat: features has 96 bytes, .*less than 96 in a field"):
+            write_xlsa17(small_dataset(), tmp_path)
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("name", ["att_splits", "att_splits.mat", "../res101", "a/b"])
+    def test_file_names(self, tmp_path: Path, name: str) -> None:
+        with pytest.raises(DataError, match="need two different file names, not paths"):
+            write_xlsa17(small_dataset(), tmp_path, features=name)
+
+    def test_interruption_leaves_the_old_files(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+        def interrupted(path: Path, fields: dict[str, Any], **options: Any) -> None:
+            if "att" in fields:
+                raise KeyboardInterrupt
+            savemat(path, fields, **options)
+
+        monkeypatch.setattr(matfile, "savemat", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            write_xlsa17(small_dataset(), folder)
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

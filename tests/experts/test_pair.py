@@ -1,0 +1,73 @@
+"""Both experts of a stage."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from test_unseen_experts import Task
+
+from cosmo.experts import ESZSL, SEEN_EXPERTS, ExpertPair, make_seen_expert
+from cosmo.experts.pair import fit_seen_expert
+from cosmo.protocol import hold_out
+
+
+@pytest.fixture(scope="module")
+def task():
+    return Task()
+
+
+@pytest.fixture(scope="module")
+def validation(task):
+    held = hold_out(task.y, seed=0)
+    known = task.table.loc[task.seen]
+    return ExpertPair.select(KNeighborsClassifier(), ESZSL(), task.X, task.y, known, held), held
+
+
+def test_stages_have_their_own_classes(task, validation):
+    pair, held = validation
+    assert set(pair.seen_classes) == set(task.y[held.seen_train])
+    assert set(pair.unseen_classes) == set(task.y[held.unseen_val])
+    final = pair.refit(KNeighborsClassifier(), task.X, task.y, task.table)
+    assert set(final.seen_classes) == set(task.seen)
+    assert set(final.unseen_classes) == set(task.unseen)
+
+
+def test_refit_keeps_the_choices(task, validation):
+    pair, _ = validation
+    final = pair.refit(KNeighborsClassifier(), task.X, task.y, task.table)
+    assert final.unseen.get_params() == pair.unseen.get_params()
+
+
+def test_outputs_name_their_columns(task, validation):
+    pair, held = validation
+    out = pair.outputs(task.X[held.gzsl_val], task.y[held.gzsl_val])
+    np.testing.assert_array_equal(out.classes[out.labels], task.y[held.gzsl_val])
+    joint = pair.unseen.predict_proba(task.X[held.gzsl_val], pair.descriptions.loc[out.classes])
+    np.testing.assert_allclose(out.unseen, joint[:, out.n_seen :], rtol=1e-4, atol=1e-7)
+
+
+def test_columns_of_the_seen_expert_follow_its_classes(task, validation):
+    pair, held = validation
+    rows = held.seen_train
+    out = pair.outputs(task.X[rows], task.y[rows])
+    assert (out.seen_choice == out.labels).mean() > 0.8
+
+
+def test_one_class_has_probability_one():
+    expert = fit_seen_expert(LogisticRegression(), np.zeros((3, 2), np.float32), np.array([5, 5, 5]))
+    np.testing.assert_array_equal(expert.predict_proba(np.zeros((2, 2))), [[1.0], [1.0]])
+
+
+@pytest.mark.parametrize("name", list(SEEN_EXPERTS))
+def test_named_seen_experts(task, name):
+    assert (
+        fit_seen_expert(make_seen_expert(name), task.X, task.seen.get_indexer(task.y)).score(
+            task.X, task.seen.get_indexer(task.y)
+        )
+        > 0.8
+    )
+
+
+def test_unknown_seen_expert():
+    with pytest.raises(ValueError, match="unknown seen expert 'svm'; choose from logistic"):
+        make_seen_expert("svm")

@@ -1,0 +1,263 @@
+"""What every unseen expert promises, on a small task whose classes are combinations of attributes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from cosmo.experts import DAP, ESZSL, UNSEEN_EXPERTS, make_unseen_expert, select
+from cosmo.metrics import per_class_accuracy
+from cosmo.protocol import hold_out
+
+EXPERTS = {"eszsl": ESZSL(), "dap": DAP()}
+
+
+class Task:
+    """Classes are pairs of a shape and a colour; a third of the pairs has no samples."""
+
+    def __init__(self, rows=12, noise=0.7, seed=0):
+        rng = np.random.default_rng(seed)
+        pairs = [(shape, colour) for shape in range(5) for colour in range(5)]
+        codes = np.array([np.r_[np.eye(5)[s], np.eye(5)[c]] for s, c in pairs])
+        columns = pd.MultiIndex.from_product([["shape", "colour"], range(5)])
+        self.table = pd.DataFrame(codes, index=[f"{s}{c}" for s, c in pairs], columns=columns)
+        unseen = [i for i, (s, c) in enumerate(pairs) if (s + 2 * c) % 5 in (0, 3)][:8]
+        self.unseen = self.table.index[unseen]
+        self.seen = self.table.index.difference(self.unseen)
+        mixing = rng.normal(size=(10, 30))
+
+        def draw(labels):
+            clean = self.table.loc[labels].to_numpy() @ mixing
+            return (clean + noise * rng.normal(size=clean.shape)).astype(np.float32)
+
+        self.y = np.repeat(self.seen.to_numpy(dtype=object), rows)
+        self.X = draw(self.y)
+        self.y_new = np.repeat(self.unseen.to_numpy(dtype=object), rows)
+        self.X_new = draw(self.y_new)
+
+
+@pytest.fixture(scope="module")
+def task():
+    return Task()
+
+
+@pytest.fixture(scope="module", params=list(EXPERTS))
+def expert(request, task):
+    return clone(EXPERTS[request.param]).fit(task.X, task.y, task.table)
+
+
+def test_all_are_listed():
+    assert set(EXPERTS) == set(UNSEEN_EXPERTS)
+    for name in UNSEEN_EXPERTS:
+        assert isinstance(make_unseen_expert(name), type(EXPERTS[name]))
+    with pytest.raises(ValueError, match="unknown unseen expert 'clip'; choose from"):
+        make_unseen_expert("clip")
+
+
+def test_learns_combinations_far_above_chance(expert, task):
+    guess = task.unseen[expert.scores(task.X_new, task.table.loc[task.unseen]).argmax(axis=1)]
+    assert per_class_accuracy(task.y_new, guess, task.unseen) > 0.6  # chance is 1/8
+
+
+def test_probabilities_are_distributions(expert, task):
+    proba = expert.predict_proba(task.X_new, task.table)
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-5)
+    assert proba.dtype == np.float32
+    np.testing.assert_array_equal(proba.argmax(axis=1), expert.scores(task.X_new, task.table).argmax(axis=1))
+
+
+def test_answers_for_any_set_of_classes(expert, task):
+    """The score of a class does not depend on which others are asked about, or on their order."""
+    everything = expert.scores(task.X_new, task.table)
+    order = np.random.default_rng(0).permutation(len(task.table))[:7]
+    some = expert.scores(task.X_new, task.table.iloc[order])
+    np.testing.assert_allclose(some, everything[:, order], rtol=1e-4, atol=1e-5)
+
+
+def test_relabelling_changes_nothing(expert, task):
+    rename = {label: i * 3 for i, label in enumerate(task.table.index)}
+    table = task.table.rename(index=rename)
+    decided = clone(expert).set_params(**expert.decided_)
+    renamed = decided.fit(task.X, pd.Index(task.y).map(rename), table.iloc[::-1])
+    np.testing.assert_allclose(
+        renamed.scores(task.X_new, table), expert.scores(task.X_new, task.table), rtol=2e-2, atol=2e-3
+    )
+
+
+def test_same_input_same_result(expert, task):
+    again = clone(expert).fit(task.X, task.y, task.table)
+    np.testing.assert_array_equal(again.scores(task.X_new, task.table), expert.scores(task.X_new, task.table))
+
+
+def test_unseen_rows_of_the_table_are_not_looked_at(expert, task):
+    other = task.table.copy()
+    other.loc[task.unseen] = 7.0
+    again = clone(expert).fit(task.X, task.y, other)
+    assert again.decided_ == expert.decided_
+
+
+@pytest.mark.parametrize("name", list(EXPERTS))
+class TestInput:
+    def fit(self, name, task, X=None, y=None, table=None):
+        chosen = {"eszsl": ESZSL(1.0, 1.0, temperature=0.1), "dap": DAP(0.01, temperature=1.0)}[name]
+        return chosen.fit(
+            task.X if X is None else X, task.y if y is None else y, task.table if table is None else table
+        )
+
+    def test_kinds_of_arrays_agree(self, name, task, tmp_path):
+        plain = self.fit(name, task).scores(task.X_new, task.table)
+        np.save(tmp_path / "X.npy", task.X)
+        read_only = task.X.copy()
+        read_only.flags.writeable = False
+        for X in (
+            np.load(tmp_path / "X.npy", mmap_mode="r"),
+            read_only,
+            task.X.astype(np.float64),
+            np.asfortranarray(task.X),
+        ):
+            np.testing.assert_allclose(
+                self.fit(name, task, X=X).scores(task.X_new, task.table), plain, rtol=1e-3, atol=1e-4
+            )
+
+    def test_constant_feature(self, name, task):
+        X = task.X.copy()
+        X[:, 3] = 2.5
+        assert np.isfinite(self.fit(name, task, X=X).scores(X, task.table)).all()
+
+    def test_class_with_one_sample(self, name, task):
+        keep = np.ones(len(task.y), dtype=bool)
+        keep[np.flatnonzero(task.y == task.seen[0])[1:]] = False
+        expert = self.fit(name, task, X=task.X[keep], y=task.y[keep])
+        assert np.isfinite(expert.scores(task.X_new, task.table)).all()
+
+    def test_nan_features(self, name, task):
+        X = task.X.copy()
+        X[4, 2] = np.nan
+        with pytest.raises(ValueError, match="row 4, column 2"):
+            self.fit(name, task, X=X)
+
+    def test_lengths_differ(self, name, task):
+        with pytest.raises(ValueError, match="rows but y has"):
+            self.fit(name, task, y=task.y[:-1])
+
+    def test_label_without_description(self, name, task):
+        missing = task.seen[0]
+        with pytest.raises(ValueError, match=f"without a description: '{missing}'"):
+            self.fit(name, task, table=task.table.drop(missing))
+
+    def test_one_class(self, name, task):
+        one = task.y == task.seen[0]
+        with pytest.raises(ValueError, match="one class only"):
+            self.fit(name, task, X=task.X[one], y=task.y[one])
+
+    def test_other_attributes_at_prediction(self, name, task):
+        with pytest.raises(ValueError, match="10 attributes of the training"):
+            self.fit(name, task).scores(task.X_new, task.table.iloc[:, :-1])
+
+
+class TestSelect:
+    def test_decides_every_open_parameter(self, task):
+        held = hold_out(task.y, seed=0)
+        chosen = select(ESZSL(), task.X, task.y, task.table.loc[task.seen], held)
+        assert chosen.open_parameters() == []
+        assert chosen.gamma in ESZSL.grid["gamma"]
+
+    def test_keeps_what_is_given(self, task):
+        held = hold_out(task.y, seed=0)
+        chosen = select(ESZSL(gamma=123.0), task.X, task.y, task.table.loc[task.seen], held)
+        assert chosen.gamma == 123.0
+        assert chosen.lam in ESZSL.grid["lam"]
+
+    def test_is_fitted_on_seen_train_only(self, task):
+        held = hold_out(task.y, seed=0)
+        known = task.table.loc[task.seen]
+        chosen = select(ESZSL(), task.X, task.y, known, held)
+        disturbed = task.X.copy()
+        disturbed[held.gzsl_val] = 0
+        fixed = ESZSL(chosen.gamma, chosen.lam, temperature=chosen.temperature)
+        again = select(fixed, disturbed, task.y, known, held)
+        np.testing.assert_allclose(again.weights_, chosen.weights_, rtol=1e-3, atol=1e-5)
+
+    def test_picks_the_best_on_held_out_classes(self, task):
+        held = hold_out(task.y, seed=0)
+        known = task.table.loc[task.seen]
+        classes = pd.Index(task.y[held.unseen_val]).unique()
+
+        def accuracy(expert):
+            guess = classes[expert.scores(task.X[held.unseen_val], task.table.loc[classes]).argmax(axis=1)]
+            return per_class_accuracy(task.y[held.unseen_val], guess, classes)
+
+        chosen = select(ESZSL(), task.X, task.y, known, held)
+        poor = select(ESZSL(gamma=1e6, lam=1e3), task.X, task.y, known, held)
+        assert accuracy(chosen) >= accuracy(poor)
+
+
+class TestESZSL:
+    def test_closed_form(self, task):
+        """Against a literal evaluation of the formula."""
+        gamma, lam = 3.0, 0.5
+        expert = ESZSL(gamma, lam, centre=False, temperature=1.0).fit(task.X, task.y, task.table)
+        X, A = task.X.astype(np.float64), task.table.loc[task.seen].to_numpy()
+        Y = (task.y[:, None] == task.seen.to_numpy()).astype(float)
+        V = (
+            np.linalg.inv(X.T @ X + gamma * np.eye(30))
+            @ X.T
+            @ Y
+            @ A
+            @ np.linalg.inv(A.T @ A + lam * np.eye(10))
+        )
+        np.testing.assert_allclose(
+            expert.scores(task.X_new, task.table), task.X_new @ V @ task.table.to_numpy().T, atol=1e-4
+        )
+
+    @pytest.mark.parametrize("centre", [True, False])
+    def test_the_path_of_candidates_agrees_with_single_fits(self, task, centre):
+        held = hold_out(task.y, seed=0)
+        known = task.table.loc[task.seen]
+        chosen = select(ESZSL(centre=centre), task.X, task.y, known, held)
+        single = clone(chosen).fit(task.X[held.seen_train], task.y[held.seen_train], known)
+        np.testing.assert_allclose(single.weights_, chosen.weights_, rtol=1e-3, atol=1e-5)
+
+    def test_more_attributes_than_classes(self, task):
+        wide = pd.concat([task.table, task.table**2, 1 - task.table], axis=1, keys=list("abc"))
+        wide.columns = range(30)
+        held = hold_out(task.y, seed=0)
+        chosen = select(ESZSL(), task.X, task.y, wide.loc[task.seen], held)
+        single = clone(chosen).fit(task.X[held.seen_train], task.y[held.seen_train], wide)
+        np.testing.assert_allclose(single.weights_, chosen.weights_, rtol=1e-2, atol=1e-4)
+
+    @pytest.mark.parametrize(("gamma", "lam"), [(0.0, 1.0), (1.0, -1.0)])
+    def test_regularisers_must_be_positive(self, task, gamma, lam):
+        with pytest.raises(ValueError, match="must be positive"):
+            ESZSL(gamma, lam, temperature=1.0).fit(task.X, task.y, task.table)
+
+    def test_a_class_like_the_mean_is_scored(self, task):
+        expert = ESZSL(1.0, 1.0, temperature=1.0).fit(task.X, task.y, task.table)
+        mean = task.table.loc[task.seen].mean().to_frame("mean").T
+        assert np.isfinite(expert.scores(task.X_new, mean)).all()
+
+
+class TestDAP:
+    def test_constant_attributes_are_left_out(self, task):
+        table = task.table.copy()
+        table[("shape", 9)] = 1.0
+        expert = DAP(0.01, temperature=1.0).fit(task.X, task.y, table)
+        assert expert.used_.tolist() == [True] * 10 + [False]
+
+    def test_nothing_to_learn(self, task):
+        with pytest.raises(ValueError, match="no attribute differs"):
+            DAP(0.01, temperature=1.0).fit(task.X, task.y, task.table * 0 + 1)
+
+    def test_C_must_be_positive(self, task):
+        with pytest.raises(ValueError, match="C must be positive"):
+            DAP(-1.0, temperature=1.0).fit(task.X, task.y, task.table)
+
+    def test_attribute_classifiers_are_logistic_regressions(self, task):
+        """One of the jointly fitted classifiers against scikit-learn's."""
+        from sklearn.linear_model import LogisticRegression
+
+        expert = DAP(0.01, temperature=1.0).fit(task.X, task.y, task.table)
+        scaled = (task.X - expert.mean_) / expert.scale_
+        has = task.table.loc[task.y].to_numpy()[:, 2] > 0
+        single = LogisticRegression(C=0.01, tol=1e-8, max_iter=1000).fit(scaled, has)
+        np.testing.assert_allclose(expert.weights_[:, 2], single.coef_[0], atol=3e-3)

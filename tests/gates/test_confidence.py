@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import expit, log_softmax, softmax
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from cosmo.gates import GATES, ConfidenceGate, MaxSoftmaxGate, make_gate
+from cosmo.gates.confidence import K_GRID, TEMPERATURE_GRID, top_k
+from cosmo.metrics import gate_auc
+
+
+def task(n: int = 300, seed: int = 0, n_seen: int = 12, n_unseen: int = 7):
+    """Experts that are a little surer about rows of their own side."""
+    rng = np.random.default_rng(seed)
+    is_seen = rng.random(n) < 0.5
+    seen = np.where(is_seen[:, None], rng.dirichlet([0.15] * n_seen, n), rng.dirichlet([0.4] * n_seen, n))
+    own = np.where(is_seen, rng.beta(1, 4, n), rng.beta(2, 3, n))
+    unseen = own[:, None] * rng.dirichlet([0.4] * n_unseen, n)
+    return seen, unseen, is_seen
+
+
+class TestTopK:
+    @settings(deadline=None)
+    @given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 9))
+    def test_against_a_full_sort(self, seed: int, k: int, n_classes: int):
+        proba = np.random.default_rng(seed).integers(0, 5, (4, n_classes)) / 5  # with ties
+        expected = np.zeros((4, k))
+        width = min(k, n_classes)
+        expected[:, :width] = np.sort(proba, axis=1)[:, ::-1][:, :width]
+        np.testing.assert_array_equal(top_k(proba, k), expected)
+
+    def test_the_input_is_left_alone(self):
+        proba = np.array([[0.1, 0.7, 0.2]])
+        top_k(proba, 2)
+        np.testing.assert_array_equal(proba, [[0.1, 0.7, 0.2]])
+
+
+class TestFeatures:
+    seen = np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
+    unseen = np.array([[0.05, 0.1], [0.3, 0.0]])
+
+    def test_unseen_first_then_tempered_seen(self):
+        features = ConfidenceGate(k=2, temperatures=(3.0,)).features(self.seen, self.unseen)
+        tempered = softmax(np.log(self.seen + 1e-12) / 3, axis=1)
+        expected = np.column_stack([[0.1, 0.3], [0.05, 0.0], np.sort(tempered, axis=1)[:, :0:-1]])
+        np.testing.assert_allclose(features, expected)
+
+    def test_the_unseen_block_is_not_normalised(self):
+        whole, half = (ConfidenceGate(k=2).features(self.seen, self.unseen * f) for f in (1, 0.5))
+        np.testing.assert_allclose(half[:, :2] * 2, whole[:, :2])
+
+    def test_the_papers_gate_has_ten_inputs(self):
+        seen, unseen, _ = task(4)
+        assert ConfidenceGate().features(seen, unseen).shape == (4, 10)
+
+    def test_each_temperature_adds_a_block(self):
+        seen, unseen, _ = task(4)
+        both = ConfidenceGate(temperatures=(1.0, 3.0)).features(seen, unseen)
+        assert both.shape == (4, 15)
+        np.testing.assert_array_equal(both[:, 10:], ConfidenceGate().features(seen, unseen)[:, 5:])
+        np.testing.assert_allclose(both[:, 5], seen.max(axis=1))
+
+    def test_without_the_unseen_expert(self):
+        gate = ConfidenceGate(use_unseen=False)
+        seen, unseen, is_seen = task()
+        assert gate.features(seen, unseen).shape == (300, 5)
+        score = gate.fit(seen, unseen, is_seen).score(seen, unseen)
+        np.testing.assert_array_equal(score, gate.score(seen, np.zeros_like(unseen)))
+
+    def test_fewer_classes_than_k_are_filled_up(self):
+        features = ConfidenceGate(k=4, temperatures=(1.0,)).features(self.seen, self.unseen)
+        np.testing.assert_allclose(
+            features, [[0.1, 0.05, 0, 0, 0.6, 0.3, 0.1, 0], [0.3, 0, 0, 0, 0.6, 0.2, 0.2, 0]]
+        )
+
+    def test_open_parameters_must_be_decided_first(self):
+        for gate in (ConfidenceGate(k=None), ConfidenceGate(temperatures=None)):
+            with pytest.raises(ValueError, match="still open; decide them with `tuned`"):
+                gate.features(self.seen, self.unseen)
+
+    @pytest.mark.parametrize("k", [0, -1])
+    def test_k_must_be_positive(self, k: int):
+        with pytest.raises(ValueError, match="k must be at least 1"):
+            ConfidenceGate(k=k).features(self.seen, self.unseen)
+
+    def test_temperatures_must_be_positive(self):
+        with pytest.raises(ValueError, match="temperature must be positive"):
+            ConfidenceGate(temperatures=(3.0, 0.0)).features(self.seen, self.unseen)
+
+
+class TestFit:
+    def test_textbook_is_an_ordinary_logistic_regression(self):
+        seen, unseen, is_seen = task()
+        gate = ConfidenceGate(convention="textbook").fit(seen, unseen, is_seen)
+        features = gate.features(seen, unseen)
+        regression = LogisticRegression(C=1.0, max_iter=1000).fit(features, is_seen)
+        np.testing.assert_allclose(gate.score(seen, unseen), regression.predict_proba(features)[:, 1])
+
+    def test_reference_is_half_the_decision_value_of_twice_the_c(self):
+        seen, unseen, is_seen = task()
+        gate = ConfidenceGate(convention="reference").fit(seen, unseen, is_seen)
+        features = gate.features(seen, unseen)
+        value = LogisticRegression(C=2.0, max_iter=1000).fit(features, is_seen).decision_function(features)
+        np.testing.assert_allclose(gate.score(seen, unseen), expit(value / 2))
+
+    def test_reference_is_what_a_two_row_soft_max_gives(self):
+        """The paper's library: both rows penalised, and the sigmoid of the second row's value alone."""
+        seen, unseen, is_seen = task(n=200)
+        gate = ConfidenceGate(convention="reference").fit(seen, unseen, is_seen)
+        F = gate.features(seen, unseen)
+        label = is_seen.astype(int)
+
+        def loss(theta: np.ndarray) -> float:
+            W, b = theta[:-2].reshape(2, -1), theta[-2:]
+            likelihood = log_softmax(F @ W.T + b, axis=1)[np.arange(len(F)), label].sum()
+            return -likelihood + 0.5 * (W**2).sum()
+
+        theta = minimize(loss, np.zeros(2 * F.shape[1] + 2), method="L-BFGS-B").x
+        weights, bias = theta[:-2].reshape(2, -1)[1], (theta[-1] - theta[-2]) / 2
+        np.testing.assert_allclose(gate.score(seen, unseen), expit(F @ weights + bias), atol=2e-3)
+
+    def test_both_conventions_rank_alike(self):
+        # Of one input every monotone map keeps the order; several inputs are weighed a little differently.
+        seen, unseen, is_seen = task(n=600)
+        scores = [
+            ConfidenceGate(1, use_unseen=False, convention=c).fit(seen, unseen, is_seen).score(seen, unseen)
+            for c in ("textbook", "reference")
+        ]
+        assert gate_auc(is_seen, scores[0]) == pytest.approx(gate_auc(is_seen, scores[1]), abs=1e-3)
+        assert gate_auc(is_seen, scores[0]) > 0.6
+        assert np.abs(scores[0] - scores[1]).max() > 0.02  # but thresholds differ
+
+    def test_the_score_is_a_probability_that_tells_the_sides_apart(self):
+        seen, unseen, is_seen = task()
+        score = ConfidenceGate().fit(seen, unseen, is_seen).score(seen, unseen)
+        assert score.dtype == np.float64
+        assert ((score > 0) & (score < 1)).all()
+        assert gate_auc(is_seen, score) > 0.75
+        fresh = task(seed=1)
+        assert gate_auc(fresh[2], ConfidenceGate().fit(seen, unseen, is_seen).score(*fresh[:2])) > 0.7
+
+    def test_works_on_another_number_of_classes_than_it_was_fitted_on(self):
+        gate = ConfidenceGate().fit(*task(n_seen=12, n_unseen=7))
+        seen, unseen, is_seen = task(seed=1, n_seen=30, n_unseen=3)
+        assert gate_auc(is_seen, gate.score(seen, unseen)) > 0.6
+
+    @pytest.mark.parametrize("value", [True, False])
+    def test_one_domain_alone(self, value: bool):
+        seen, unseen, _ = task(20)
+        with pytest.raises(ValueError, match="both seen and unseen classes"):
+            ConfidenceGate().fit(seen, unseen, np.full(20, value))
+
+    def test_unknown_convention(self):
+        with pytest.raises(ValueError, match="'textbook' or 'reference', got 'modern'"):
+            ConfidenceGate(convention="modern").fit(*task(20))  # type: ignore[arg-type]
+
+
+class TestTuned:
+    rows = np.arange(300)
+    train, val = rows[rows % 3 != 0], rows[::3]
+
+    def test_picks_the_best_auc_on_gating_val(self):
+        seen, unseen, is_seen = task(seed=4)
+        auc = {}
+        for k in K_GRID:
+            for temperatures in TEMPERATURE_GRID:
+                gate = ConfidenceGate(k, temperatures).fit(
+                    seen[self.train], unseen[self.train], is_seen[self.train]
+                )
+                auc[k, temperatures] = gate_auc(
+                    is_seen[self.val], gate.score(seen[self.val], unseen[self.val])
+                )
+        gate = ConfidenceGate(k=None, temperatures=None).tuned(seen, unseen, is_seen, self.train, self.val)
+        assert auc[gate.k, gate.temperatures] == max(auc.values())
+        assert max(auc.values()) > auc[1, (1.0,)]
+
+    def test_finds_a_signal_in_the_second_largest(self):
+        """Both sides have the same largest probabilities; only the runners-up differ."""
+        rng = np.random.default_rng(0)
+        is_seen = rng.random(300) < 0.5
+        top = rng.uniform(0.5, 0.6, 300)
+        second = np.where(is_seen, 0.05, 0.3)
+        seen = np.column_stack([top, second, 1 - top - second])
+        gate = ConfidenceGate(k=None, temperatures=(1.0,), use_unseen=False)
+        tuned = gate.tuned(seen, np.full((300, 2), 0.1), is_seen, self.train, self.val)
+        assert tuned.k == 2  # the first of the values that see it
+        assert tuned.temperatures == (1.0,)
+
+    def test_decided_parameters_stay(self):
+        seen, unseen, is_seen = task(seed=4)
+        gate = ConfidenceGate(k=None, temperatures=(2.0,), convention="textbook", use_unseen=False)
+        tuned = gate.tuned(seen, unseen, is_seen, self.train, self.val)
+        assert tuned.temperatures == (2.0,)
+        assert tuned.k in K_GRID
+        assert tuned.convention == "textbook"
+        assert tuned.use_unseen is False
+        assert gate.k is None
+
+    def test_returns_an_unfitted_copy(self):
+        seen, unseen, is_seen = task()
+        for gate in (ConfidenceGate(), ConfidenceGate(k=None)):
+            tuned = gate.tuned(seen, unseen, is_seen, self.train, self.val)
+            assert tuned is not gate
+            assert not hasattr(tuned, "weights_")
+
+    @pytest.mark.parametrize("value", [True, False])
+    def test_gating_val_of_one_domain_alone(self, value: bool):
+        seen, unseen, is_seen = task()
+        val = self.val[is_seen[self.val] == value]
+        with pytest.raises(ValueError, match="both seen and unseen"):
+            ConfidenceGate(k=None).tuned(seen, unseen, is_seen, self.train, val)
+
+    def test_gating_train_of_one_domain_alone(self):
+        seen, unseen, is_seen = task()
+        train = self.train[is_seen[self.train]]
+        with pytest.raises(ValueError, match="both seen and unseen"):
+            ConfidenceGate(k=None).tuned(seen, unseen, is_seen, train, self.val)
+
+
+class TestMakeGate:
+    def test_every_name_makes_a_gate(self):
+        assert {name: type(make_gate(name)) for name in GATES} == {
+            "confidence": ConfidenceGate,
+            "confidence-auto": ConfidenceGate,
+            "max-softmax": MaxSoftmaxGate,
+        }
+
+    def test_the_papers_settings(self):
+        assert make_gate("confidence").get_params() == {
+            "k": 5,
+            "temperatures": (3.0,),
+            "use_unseen": True,
+            "convention": "reference",
+        }
+        auto = make_gate("confidence-auto").get_params()
+        assert auto["k"] is None
+        assert auto["temperatures"] is None
+
+    def test_unknown(self):
+        with pytest.raises(ValueError, match="unknown gate 'odin'; choose from confidence, "):
+            make_gate("odin")
+
+    def test_gates_can_be_cloned(self):
+        gate = ConfidenceGate(3, (1.0, 2.0), use_unseen=False, convention="textbook")
+        assert clone(gate).get_params() == gate.get_params()

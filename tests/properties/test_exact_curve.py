@@ -1,0 +1,275 @@
+"""The exact curve against brute force: score every class, take the argmax, measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosmo.combinations import CalibratedStacking, Combination, GatedMixture, OperatingPoint
+from cosmo.curve import SeenUnseenCurve
+from cosmo.gates import MaxSoftmaxGate
+from cosmo.metrics import gzsl_scores
+from cosmo.mixture import calibrated_stacking, combine, gate_belief
+from cosmo.outputs import ExpertOutputs
+
+SHAPES = [(4, 3), (3, 8), (1, 5), (5, 1), (1, 1), (2, 2), (3, 60), (40, 10)]
+SOFTNESSES = [0.003, 0.1, 1.0, 10.0]
+RULES: dict[str, dict[str, Any]] = {
+    "none": {"smoothing": "none"},
+    "constant 0": {"smoothing": "constant", "prior_weight": 0.0},
+    "constant 0.35": {"smoothing": "constant", "prior_weight": 0.35},
+    "constant 0.999": {"smoothing": "constant", "prior_weight": 0.999},
+    "adaptive": {"smoothing": "adaptive"},
+    "hard": {"smoothing": "none", "hard": True},
+}
+
+
+@dataclass
+class Task:
+    """Random experts: `joint` is the unseen expert over all classes, columns `[seen | unseen]`."""
+
+    seen: np.ndarray
+    joint: np.ndarray
+    target: np.ndarray
+    n_seen: int
+
+    @property
+    def unseen(self) -> np.ndarray:
+        return self.joint[:, self.n_seen :]
+
+    @property
+    def outputs(self) -> ExpertOutputs:
+        n_unseen = self.joint.shape[1] - self.n_seen
+        names = pd.Index([f"s{i}" for i in range(self.n_seen)]), pd.Index([f"u{i}" for i in range(n_unseen)])
+        return ExpertOutputs.from_joint(self.seen, self.joint, *names, target=self.target)
+
+    def brute_force(self, scores: np.ndarray) -> tuple[float, float, float]:
+        columns = np.arange(self.joint.shape[1])
+        return gzsl_scores(self.target, scores.argmax(axis=1), columns[: self.n_seen], columns[self.n_seen :])
+
+
+def draw_task(
+    shape: tuple[int, int],
+    seed: int,
+    n: int = 24,
+    concentration: float = 0.5,
+    copies: int = 1,
+    noise: float = 0.0,
+) -> Task:
+    rng = np.random.default_rng(seed)
+    n_seen, n_unseen = shape
+
+    def expert(n_classes: int) -> np.ndarray:
+        proba = rng.dirichlet([concentration] * n_classes, n) + noise * rng.random((n, n_classes))
+        return proba / proba.sum(axis=1, keepdims=True)  # exactly one for a single class: rows tie exactly
+
+    seen = expert(n_seen)
+    # The mass on unseen classes stays away from 0 and 1, where 1 - p(U) loses its digits in brute force.
+    mass = rng.uniform(0.02, 0.98, (n, 1))
+    joint = np.hstack([(1 - mass) * expert(n_seen), mass * expert(n_unseen)])
+    # Half of the rows get the class that an expert prefers, so that the curve has steps.
+    target = rng.integers(0, n_seen + n_unseen, n)
+    expected = np.where(rng.random(n) < 0.5, seen.argmax(axis=1), n_seen + joint[:, n_seen:].argmax(axis=1))
+    target = np.where(rng.random(n) < 0.6, expected, target)
+    repeat = np.tile(np.arange(n), copies)
+    return Task(seen[repeat], joint[repeat], target[repeat], n_seen)
+
+
+def gated(rule: dict[str, Any], softness: float) -> GatedMixture:
+    model = GatedMixture(smoothing=rule["smoothing"], hard=rule.get("hard", False))
+    model.gate_ = MaxSoftmaxGate()
+    model.operating_point_ = OperatingPoint(0.0, softness, rule.get("prior_weight", 0.0))
+    return model
+
+
+def score_matrix(task: Task, rule: dict[str, Any], softness: float, threshold: Any) -> np.ndarray:
+    """Scores of all classes, from the paper's formulas and the task alone."""
+    u = gate_belief(task.seen.max(axis=1), threshold, softness)
+    u = (u > 0.5).astype(float) if rule.get("hard") else u
+    return combine(
+        task.seen,
+        task.unseen,
+        u,
+        smoothing=rule["smoothing"],
+        prior_weight=rule.get("prior_weight", 0.0),
+    )
+
+
+def stacked(task: Task, constant: Any) -> np.ndarray:
+    return calibrated_stacking(task.joint[:, : task.n_seen], task.unseen, constant)
+
+
+def bisected_flips(task: Task, scores_at: Any, low: float, high: float) -> np.ndarray:
+    """The threshold at which each row changes side, found by trying."""
+    lower, upper = np.full(len(task.target), low), np.full(len(task.target), high)
+    for _ in range(80):
+        middle = (lower + upper) / 2
+        is_unseen = scores_at(middle).argmax(axis=1) >= task.n_seen
+        lower, upper = np.where(is_unseen, lower, middle), np.where(is_unseen, middle, upper)
+    return (lower + upper) / 2
+
+
+def compare(task: Task, model: Combination, scores_at: Any, low: float, high: float) -> SeenUnseenCurve:
+    """Check flips, every point, the best and the area of `model`'s curve against `scores_at`."""
+    outputs = task.outputs
+    curve = model.curve(outputs)
+    flips = bisected_flips(task, scores_at, low, high)
+    np.testing.assert_allclose(model.flips(outputs), flips, rtol=1e-9, atol=1e-9)
+
+    ordered = np.unique(flips.round(9))
+    between = (ordered[1:] + ordered[:-1]) / 2
+    thresholds = np.concatenate([[low, ordered[0] - 1e-3], between, [ordered[-1] + 1e-3, high]])
+    brute = np.array([task.brute_force(scores_at(threshold)) for threshold in thresholds])
+    np.testing.assert_allclose(np.transpose(curve.sample(thresholds)), brute, atol=1e-12)
+
+    own = np.array([task.brute_force(scores_at(threshold)) for threshold in curve.thresholds])
+    np.testing.assert_allclose(np.column_stack([curve.acc_ts, curve.acc_tr, curve.acc_h]), own, atol=1e-12)
+
+    best = curve.best()
+    assert best.acc_h == pytest.approx(brute[:, 2].max(), abs=1e-12)
+    np.testing.assert_allclose(task.brute_force(scores_at(best.threshold)), best[1:], atol=1e-12)
+    # Acc_tr falls with the threshold, so the area is the trapezoids' with the sign turned.
+    ts, tr = brute[:, 0], brute[:, 1]
+    assert curve.area == pytest.approx(-np.trapezoid(ts, tr) + tr[-1] * ts[-1], abs=1e-12)
+    return curve
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("name", RULES)
+def test_gated_curve_is_brute_force(name: str, shape: tuple[int, int]):
+    rule = RULES[name]
+    for i, softness in enumerate(SOFTNESSES):
+        task = draw_task(shape, seed=i, concentration=(0.1, 0.5, 1.0, 5.0)[i])
+        reach = 60 * softness + 2  # all gates are saturated at both ends
+        compare(
+            task,
+            gated(rule, softness),
+            lambda beta, t=task, s=softness: score_matrix(t, rule, s, beta),
+            -reach,
+            reach,
+        )
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_stacking_curve_is_brute_force(shape: tuple[int, int]):
+    for seed, concentration in enumerate((0.1, 1.0, 5.0)):
+        task = draw_task(shape, seed, concentration=concentration)
+        compare(task, CalibratedStacking(), lambda c, t=task: stacked_rows(t, c), -2, 2)
+
+
+def stacked_rows(task: Task, constant: Any) -> np.ndarray:
+    """`stacked`, also for one constant per row."""
+    return stacked(task, np.asarray(constant)[:, None] if np.ndim(constant) else constant)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(1, 12),
+    st.integers(1, 12),
+    st.integers(0, 2**32 - 1),
+    st.floats(0.003, 10),
+    st.sampled_from([0.1, 0.3, 1.0, 3.0, 30.0]),
+    st.sampled_from(sorted(RULES)) | st.floats(0, 0.99),
+)
+def test_any_experts(
+    n_seen: int, n_unseen: int, seed: int, softness: float, concentration: float, rule: str | float
+):
+    settled = RULES[rule] if isinstance(rule, str) else {"smoothing": "constant", "prior_weight": rule}
+    # Noise keeps rows of saturated experts from flipping within rounding of each other.
+    task = draw_task((n_seen, n_unseen), seed, n=12, concentration=concentration, noise=0.05)
+    reach = 60 * softness + 2
+    compare(
+        task,
+        gated(settled, softness),
+        lambda beta: score_matrix(task, settled, softness, beta),
+        -reach,
+        reach,
+    )
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_row_flips_exactly_once(name: str, shape: tuple[int, int]):
+    task = draw_task(shape, seed=11, n=60)
+    softness = 0.2
+    predicted = np.array(
+        [
+            score_matrix(task, RULES[name], softness, beta).argmax(axis=1)
+            for beta in np.linspace(-60 * softness, 60 * softness + 1, 400)
+        ]
+    )
+    is_unseen = predicted >= task.n_seen
+    assert not is_unseen[0].any()
+    assert is_unseen[-1].all()
+    np.testing.assert_array_equal((np.diff(is_unseen.astype(int), axis=0) != 0).sum(axis=0), 1)
+    # Within an expert the choice never moves.
+    seen_choice = np.broadcast_to(task.seen.argmax(axis=1), predicted.shape)
+    unseen_choice = np.broadcast_to(task.n_seen + task.unseen.argmax(axis=1), predicted.shape)
+    np.testing.assert_array_equal(predicted, np.where(is_unseen, unseen_choice, seen_choice))
+
+
+@pytest.mark.parametrize("name", ["none", "constant 0.35", "adaptive", "hard"])
+def test_equal_rows_flip_together(name: str):
+    task = draw_task((4, 3), seed=2, n=10, copies=3)
+    curve = compare(
+        task, gated(RULES[name], 0.3), lambda beta: score_matrix(task, RULES[name], 0.3, beta), -25, 25
+    )
+    assert len(curve.corners) == 10
+    assert len(curve.acc_h) == 11
+
+
+def test_ties_of_stacking_go_to_the_seen_class():
+    # Quarters are exact in binary: several rows share a margin, and the constant can hit it.
+    joint = np.array([[2, 1, 1, 0], [1, 0, 2, 1], [2, 0, 2, 0], [1, 1, 0, 2], [3, 0, 1, 0]]) / 4
+    task = Task(np.full((5, 2), 0.5), joint, np.array([0, 2, 2, 3, 0]), n_seen=2)
+    curve = CalibratedStacking().curve(task.outputs)
+    np.testing.assert_array_equal(curve.corners, [-0.25, 0, 0.25, 0.5])
+    for constant in np.arange(-1, 1.01, 0.125):
+        np.testing.assert_allclose(curve.at(constant), task.brute_force(stacked(task, constant)), atol=1e-12)
+
+
+class TestWithoutMass:
+    """Experts that give a side exactly nothing: flips at infinity."""
+
+    def test_adaptive_unseen_expert_without_mass(self):
+        # n_S = 3, n_U = 2: the prior of unseen classes exceeds that of seen ones by d = 1/6. Rows whose
+        # best seen probability is larger than d can never be won by the prior alone.
+        seen = np.array([[0.6, 0.2, 0.2], [0.4, 0.3, 0.3], [0.1, 0.8, 0.1]])
+        unseen = np.array([[0.0, 0.0], [0.2, 0.1], [0.0, 0.0]])
+        task = Task(seen, np.hstack([seen * 0.5, unseen]), np.array([0, 3, 4]), n_seen=3)
+        model = gated(RULES["adaptive"], 0.3)
+        np.testing.assert_array_equal(np.isposinf(model.flips(task.outputs)), [True, False, True])
+        curve = model.curve(task.outputs)
+        assert len(curve.corners) == 1
+        # Gates stay off saturation: where p(U) rounds to one, all scores of such a row are zero.
+        for beta in np.linspace(-5, 5, 41):
+            brute = task.brute_force(score_matrix(task, RULES["adaptive"], 0.3, beta))
+            np.testing.assert_allclose(curve.at(beta), brute, atol=1e-12)
+        np.testing.assert_allclose(curve.acc_tr, [1 / 3, 1 / 3])
+        np.testing.assert_allclose(curve.acc_ts, [0, 0.5])
+        assert curve.area == pytest.approx(1 / 6)
+
+    def test_adaptive_prior_alone_can_win_where_there_are_few_unseen_classes(self):
+        task = draw_task((40, 2), seed=1, concentration=20.0)
+        task.joint[:, 40:] = 0
+        model = gated(RULES["adaptive"], 0.3)
+        flips = model.flips(task.outputs)
+        assert np.isfinite(flips).all()
+        for beta in np.unique(flips) + 1e-4:
+            is_unseen = score_matrix(task, RULES["adaptive"], 0.3, beta).argmax(axis=1) >= 40
+            np.testing.assert_array_equal(is_unseen, beta > flips)
+
+    @pytest.mark.parametrize("name", ["none", "constant 0.35", "hard"])
+    def test_the_other_rules_take_no_mass_as_uniform(self, name: str):
+        task = draw_task((4, 3), seed=5)
+        task.joint[::2, 4:] = 0
+        assert np.isfinite(gated(RULES[name], 0.3).flips(task.outputs)).all()
+        compare(
+            task, gated(RULES[name], 0.3), lambda beta: score_matrix(task, RULES[name], 0.3, beta), -25, 25
+        )

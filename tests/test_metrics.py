@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosmo.metrics import (
+    fpr_at_tpr,
+    gate_auc,
+    gzsl_intervals,
+    gzsl_scores,
+    harmonic_mean,
+    per_class_accuracy,
+    sampled_ausuc,
+)
+
+# Acc_ts / Acc_tr / Acc_H as printed in the paper: AWA1, SUN, CUB, FLO where given.
+PRINTED = """
+ESZSL 6.6/75.6/12.1 11.0/27.9/15.8 12.6/63.8/21.0 11.4/56.8/19.0
+SJE 11.3/74.6/19.6 14.7/30.5/19.8 23.5/59.2/33.6 13.9/47.6/21.5
+DeViSE 13.4/68.7/22.4 16.9/27.4/20.9 23.8/53.0/32.8 9.9/44.2/16.2
+SynC 8.9/87.3/16.2 7.9/43.3/13.4 11.5/70.9/19.8
+ALE 16.8/76.1/27.5 21.8/33.1/26.3 23.7/62.8/34.4
+DEM 32.8/84.7/47.3 19.6/57.9/29.2
+Kernel 18.3/79.3/29.8 19.8/29.1/23.6 19.9/52.5/28.9
+TRIPLE 27.0/67.9/38.6 22.2/38.3/28.1 26.5/62.3/37.2
+RN 31.4/91.3/46.7 38.1/61.1/47.0
+CMT 8.4/86.9/15.3 8.7/28.0/13.3 4.7/60.1/8.7
+DCN 25.5/84.2/39.1 25.5/37.0/30.2 28.4/60.7/38.7
+LAGO 21.8/73.6/33.7 18.8/33.1/23.9 24.6/64.8/35.6
+CS+LAGO 45.4/68.2/54.5 41.7/25.9/31.9 43.1/53.7/47.9
+SE-GZSL 56.3/67.8/61.5 40.9/30.5/34.9 41.5/53.3/46.7
+f-CLSWGAN 57.9/61.4/59.6 42.6/36.6/39.4 43.7/57.7/49.7 59.0/73.8/65.6
+f-CLSWGAN* 53.6/67.0/59.6 40.1/36.0/37.9 45.1/55.5/49.8 58.1/73.2/64.8
+cycle-(U)WGAN 47.2/33.8/39.4 47.9/59.3/53.0 61.6/69.2/65.2
+COSMO+f-CLSWGAN 64.8/51.7/57.5 35.3/40.2/37.6 41.0/60.5/48.9 59.6/81.4/68.8
+COSMO+LAGO 52.8/80.0/63.6 44.9/37.7/41.0 44.4/57.8/50.2
+DAP 0.0/88.7/0.0 4.2/25.1/7.2 1.7/67.9/3.3
+"""
+ROWS = [
+    pytest.param(*map(float, triple.split("/")), id=f"{line.split()[0]}-{triple}")
+    for line in PRINTED.strip().splitlines()
+    for triple in line.split()[1:]
+]
+
+
+def explained_by_rounding(ts: float, tr: float, h: float) -> bool:
+    low = harmonic_mean(max(ts - 0.05, 0), tr - 0.05) - 0.05
+    high = harmonic_mean(ts + 0.05, tr + 0.05) + 0.05
+    return bool(low <= h <= high)
+
+
+class TestHarmonicMean:
+    @pytest.mark.parametrize(("ts", "tr", "h"), ROWS)
+    def test_the_published_rows(self, ts: float, tr: float, h: float):
+        assert explained_by_rounding(ts, tr, h)
+        assert harmonic_mean(ts, tr) == pytest.approx(h, abs=0.11)
+
+    @pytest.mark.parametrize(("ts", "tr", "h"), [(34.4, 13.3, 21.9), (59.7, 61.4, 59.6), (59.6, 63.4, 59.8)])
+    def test_the_three_misprints_of_the_paper(self, ts: float, tr: float, h: float):
+        assert not explained_by_rounding(ts, tr, h)
+
+    def test_frozen_values(self):
+        assert harmonic_mean(0.246, 0.648) == pytest.approx(0.356617, abs=1e-6)
+        assert harmonic_mean(52.8, 80.0) == pytest.approx(63.614, abs=1e-3)
+
+    def test_zero_when_both_are_zero(self):
+        value = harmonic_mean(0, 0)
+        assert value == 0.0
+        assert isinstance(value, float)
+
+    def test_arrays(self):
+        np.testing.assert_allclose(harmonic_mean([0, 0.5, 1, 0], [0, 0.5, 0.5, 1]), [0, 0.5, 2 / 3, 0])
+
+    @settings(deadline=None)
+    @given(st.just(0.0) | st.floats(1e-9, 1), st.just(0.0) | st.floats(1e-9, 1))
+    def test_lies_between_the_smaller_and_its_double(self, a: float, b: float):
+        h = harmonic_mean(a, b)
+        assert h == harmonic_mean(b, a)
+        assert min(a, b) * (1 - 1e-12) <= h <= min(2 * min(a, b), max(a, b)) * (1 + 1e-12)
+
+
+class TestPerClassAccuracy:
+    def test_classes_count_the_same_however_many_rows(self):
+        truth = ["a"] * 99 + ["b"]
+        assert per_class_accuracy(truth, ["a"] * 100, ["a", "b"]) == 0.5
+
+    def test_a_class_without_rows_counts_in_the_denominator(self):
+        assert per_class_accuracy(["a", "a"], ["a", "a"], ["a", "b", "c", "d"]) == 0.25
+
+    def test_rows_of_other_classes_are_ignored(self):
+        assert per_class_accuracy(["a", "z", "z"], ["a", "z", "a"], ["a"]) == 1.0
+
+    def test_predictions_outside_the_classes_are_wrong(self):
+        assert per_class_accuracy(["a", "a"], ["nowhere", "a"], ["a"]) == 0.5
+        assert per_class_accuracy(["a", "z"], ["z", "a"], ["a", "z"]) == 0.0
+
+    @pytest.mark.parametrize("labels", [(3, -70, 9000), (("x", 1), ("x", 2), ("y", 1)), ("p", "q", "r")])
+    def test_any_kind_of_label(self, labels: tuple):
+        a, b, c = labels
+        assert per_class_accuracy([a, a, b, c], [a, b, b, a], [a, b, c]) == pytest.approx(0.5)
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match="over no classes"):
+            per_class_accuracy(["a"], ["a"], [])
+        with pytest.raises(ValueError, match="more than once"):
+            per_class_accuracy(["a"], ["a"], ["a", "a"])
+        with pytest.raises(ValueError, match="2 true labels but 1 predictions"):
+            per_class_accuracy(["a", "b"], ["a"], ["a", "b"])
+
+    @settings(max_examples=50, deadline=None)
+    @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40))
+    def test_against_a_loop(self, pairs: list[tuple[int, int]]):
+        classes = [0, 1, 3]
+        expected = 0.0
+        for c in classes:
+            guesses = [guess for truth, guess in pairs if truth == c]
+            expected += sum(guess == c for guess in guesses) / len(guesses) / 3 if guesses else 0
+        truth, guess = zip(*pairs, strict=True)
+        assert per_class_accuracy(truth, guess, classes) == pytest.approx(expected)
+
+
+class TestScores:
+    def test_by_hand(self):
+        truth = ["a", "a", "b", "y", "y", "z"]
+        guess = ["a", "y", "b", "y", "z", "a"]
+        scores = gzsl_scores(truth, guess, seen=["a", "b"], unseen=["y", "z"])
+        assert scores.acc_tr == 0.75
+        assert scores.acc_ts == 0.25
+        assert scores.acc_h == pytest.approx(0.375)
+
+    def test_nothing_right(self):
+        assert gzsl_scores(["a", "z"], ["z", "a"], ["a"], ["z"]) == (0.0, 0.0, 0.0)
+
+    def test_iterators_may_be_given(self):
+        scores = gzsl_scores(iter("az"), iter("az"), iter("a"), iter("z"))
+        assert scores == (1.0, 1.0, 1.0)
+
+
+def noisy_task(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Labels 0..3 seen, 4..6 unseen, of unequal sizes, 70 % of the predictions right."""
+    rng = np.random.default_rng(seed)
+    truth = np.repeat(np.arange(7), np.arange(1, 8) * n)
+    guess = np.where(rng.random(len(truth)) < 0.7, truth, rng.integers(0, 7, len(truth)))
+    return truth, guess
+
+
+SEEN, UNSEEN = [0, 1, 2, 3], [4, 5, 6]
+
+
+class TestIntervals:
+    def test_the_estimate_lies_inside(self):
+        truth, guess = noisy_task(6)
+        intervals = gzsl_intervals(truth, guess, SEEN, UNSEEN)
+        for value, (low, high) in zip(gzsl_scores(truth, guess, SEEN, UNSEEN), intervals, strict=True):
+            assert 0 <= low < value < high <= 1
+
+    def test_more_rows_make_them_shorter(self):
+        def widths(n: int) -> np.ndarray:
+            return np.array([high - low for low, high in gzsl_intervals(*noisy_task(n), SEEN, UNSEEN)])
+
+        ratio = widths(160) / widths(10)
+        np.testing.assert_allclose(ratio, 0.25, atol=0.08)  # 16 times the rows: a quarter of the width
+
+    def test_a_smaller_level_makes_them_shorter(self):
+        task = noisy_task(6)
+        wide, narrow = (gzsl_intervals(*task, SEEN, UNSEEN, level=level) for level in (0.99, 0.5))
+        for (low, high), (inner_low, inner_high) in zip(wide, narrow, strict=True):
+            assert low < inner_low < inner_high < high
+
+    def test_the_seed_decides(self):
+        task = noisy_task(4)
+        first = gzsl_intervals(*task, SEEN, UNSEEN, seed=3)
+        assert first == gzsl_intervals(*task, SEEN, UNSEEN, seed=3)
+        assert first != gzsl_intervals(*task, SEEN, UNSEEN, seed=4)
+
+    def test_agrees_with_resampling_rows(self):
+        truth, guess = noisy_task(4, seed=5)
+        rng = np.random.default_rng(0)
+        rows_of = [np.flatnonzero(truth == c) for c in range(7)]
+        right = truth == guess
+        draws = np.empty((3000, 3))
+        for i in range(len(draws)):
+            accuracy = [right[rng.choice(rows, len(rows))].mean() for rows in rows_of]
+            ts, tr = np.mean(accuracy[4:]), np.mean(accuracy[:4])
+            draws[i] = ts, tr, 2 * ts * tr / (ts + tr)
+        expected = np.quantile(draws, [0.025, 0.975], axis=0).T
+        found = gzsl_intervals(truth, guess, SEEN, UNSEEN, n_resamples=20_000)
+        np.testing.assert_allclose(found, expected, atol=0.012)
+
+    def test_certain_rows_have_no_width(self):
+        ts, tr, h = gzsl_intervals([0, 0, 1], [0, 0, 0], [0], [1])
+        assert (ts, tr, h) == ((0, 0), (1, 1), (0, 0))
+
+
+class TestGateMeasures:
+    def test_auc_counts_ordered_pairs(self):
+        rng = np.random.default_rng(0)
+        is_seen, score = rng.random(60) < 0.4, rng.integers(0, 8, 60) / 8
+        above = score[is_seen][:, None] - score[~is_seen]
+        expected = (above > 0).mean() + (above == 0).mean() / 2
+        assert gate_auc(is_seen, score) == pytest.approx(expected)
+
+    def test_seen_rows_are_the_positives(self):
+        assert gate_auc([1, 1, 0, 0], [0.9, 0.8, 0.2, 0.1]) == 1.0
+        assert gate_auc([1, 1, 0, 0], [0.1, 0.2, 0.8, 0.9]) == 0.0
+
+    def test_fpr_is_interpolated_between_roc_points(self):
+        # ROC points (fpr, tpr): (0, 0) (0, .5) (.5, .5) (.5, 1) (1, 1).
+        assert fpr_at_tpr([1, 0, 1, 0], [4, 3, 2, 1]) == 0.5
+        # One score shared by half of both sides: the segment from (0, .5) to (1, 1).
+        assert fpr_at_tpr([1, 1, 0, 0], [2, 1, 1, 1]) == pytest.approx(0.9)
+        assert fpr_at_tpr([1, 1, 0, 0], [2, 1, 1, 1], tpr=0.6) == pytest.approx(0.2)
+
+    def test_fpr_of_a_perfect_and_of_a_useless_gate(self):
+        assert fpr_at_tpr([1, 1, 0, 0], [4, 3, 2, 1]) == 0.0
+        assert fpr_at_tpr([1, 1, 0, 0], [1, 1, 1, 1]) == pytest.approx(0.95)
+        assert fpr_at_tpr([1, 1, 0, 0], [1, 2, 3, 4]) == 1.0
+
+    def test_fpr_where_the_rate_is_met_exactly(self):
+        # 19 of 20 seen rows lie above every unseen row: TPR 0.95 is reached with no false positive.
+        is_seen = [1] * 20 + [0] * 3
+        score = [9] * 19 + [0] + [1, 2, 3]
+        assert fpr_at_tpr(is_seen, score) == 0.0
+
+    @pytest.mark.parametrize("is_seen", [[1, 1, 1], [0, 0, 0]])
+    @pytest.mark.parametrize("measure", [gate_auc, fpr_at_tpr])
+    def test_one_domain_alone_is_an_error(self, measure, is_seen: list[int]):
+        with pytest.raises(ValueError, match="both seen and unseen"):
+            measure(is_seen, [0.1, 0.2, 0.3])
+
+
+class TestSampledArea:
+    def test_padding_on_both_sides(self):
+        # Left: (0, .8) is put before (.2, .8); right: the drop at .6 adds nothing.
+        assert sampled_ausuc([0.6, 0.2], [0.4, 0.8]) == pytest.approx(0.2 * 0.8 + 0.4 * 0.6)
+
+    def test_one_point_is_a_rectangle(self):
+        assert sampled_ausuc([0.5], [0.4]) == pytest.approx(0.2)
+
+    def test_the_order_of_the_points_does_not_matter(self):
+        rng = np.random.default_rng(0)
+        tr = np.linspace(0, 1, 30).round(1)
+        ts = np.sort(rng.random(30))[::-1]
+        order = rng.permutation(30)
+        assert sampled_ausuc(tr[order], ts[order]) == pytest.approx(sampled_ausuc(tr, ts))

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import log_softmax, softmax
+
+from cosmo.probabilities import fit_temperature, soften, temper
+
+
+def random_scores(seed: int, scale: float = 1.0, n: int = 4000, classes: int = 6) -> np.ndarray:
+    return scale * np.random.default_rng(seed).normal(size=(n, classes))
+
+
+def draw(proba: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Draw a class from every row."""
+    chance = np.random.default_rng(seed).random((len(proba), 1))
+    return (proba.cumsum(axis=1) < chance).sum(axis=1).clip(max=proba.shape[1] - 1)
+
+
+class TestSoften:
+    def test_by_hand(self):
+        proba = soften(np.log(np.array([[1.0, 4.0, 16.0]])), 2.0)  # square roots: 1, 2, 4
+        np.testing.assert_allclose(proba, [[1 / 7, 2 / 7, 4 / 7]])
+
+    def test_large_scores_do_not_overflow(self):
+        np.testing.assert_allclose(soften(np.array([[1e5, 0.0]]), 0.01), [[1, 0]])
+
+    def test_dtype_is_kept(self):
+        assert soften(np.zeros((2, 3), dtype=np.float32), 0.7).dtype == np.float32
+
+    def test_whole_numbers_are_scores_too(self):
+        np.testing.assert_allclose(soften(np.array([[1, 2]]), 0.5), soften(np.array([[1.0, 2.0]]), 0.5))
+
+    @pytest.mark.parametrize("temperature", [0.0, -1.0, np.nan])
+    def test_temperature_must_be_positive(self, temperature: float):
+        with pytest.raises(ValueError, match="temperature must be positive"):
+            soften(np.zeros((1, 2)), temperature)
+
+
+class TestTemper:
+    def test_by_hand(self):
+        np.testing.assert_allclose(temper(np.array([[1 / 21, 4 / 21, 16 / 21]]), 2), [[1 / 7, 2 / 7, 4 / 7]])
+
+    def test_one_changes_nothing(self):
+        proba = np.array([[0.3, 0.7]])
+        assert temper(proba, 1) is proba
+
+    def test_is_the_soft_max_of_tempered_logarithms_with_the_papers_floor(self):
+        proba = np.random.default_rng(0).dirichlet([0.05] * 8, 50)
+        proba[0] = [1, 0, 0, 0, 0, 0, 0, 0]
+        for temperature in (0.5, 2, 3, 10):
+            expected = softmax(np.log(proba + 1e-12) / temperature, axis=1)
+            np.testing.assert_allclose(temper(proba, temperature), expected, rtol=1e-9)
+
+    def test_absent_classes_return_with_the_cube_root_of_the_floor(self):
+        assert temper(np.array([[1.0, 0.0]]), 3)[0, 1] == pytest.approx(1e-4, rel=1e-3)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_a_small_temperature_sharpens(self, dtype: type):
+        proba = np.full((1, 100), 0.99 / 99, dtype=dtype)
+        proba[0, 3] = 0.0101
+        np.testing.assert_allclose(temper(proba, 1e-4), np.eye(1, 100, 3), atol=1e-6)
+
+    @settings(max_examples=40, deadline=None)
+    @given(st.integers(0, 1000), st.sampled_from([0.3, 2.0, 3.0, 10.0]))
+    def test_keeps_order_and_total(self, seed: int, temperature: float):
+        proba = np.random.default_rng(seed).dirichlet([0.5] * 7, 5)
+        tempered = temper(proba, temperature)
+        np.testing.assert_allclose(tempered.sum(axis=1), 1)
+        np.testing.assert_array_equal(np.argsort(tempered), np.argsort(proba))
+        if temperature > 1:
+            assert (tempered.max(axis=1) < proba.max(axis=1)).all()
+        else:
+            assert (tempered.max(axis=1) > proba.max(axis=1)).all()
+
+    @pytest.mark.parametrize("temperature", [0.0, -3.0, np.nan])
+    def test_temperature_must_be_positive(self, temperature: float):
+        with pytest.raises(ValueError, match="temperature must be positive"):
+            temper(np.array([[0.5, 0.5]]), temperature)
+
+
+class TestFitTemperature:
+    @pytest.mark.parametrize("planted", [0.05, 0.5, 1.0, 4.0])
+    @pytest.mark.parametrize("unit", [1e-3, 1.0, 1e4])
+    def test_recovers_a_planted_temperature(self, planted: float, unit: float):
+        scores = random_scores(1)
+        target = draw(softmax(scores / planted, axis=1))
+        assert fit_temperature(unit * scores, target) == pytest.approx(unit * planted, rel=0.12)
+
+    def test_no_other_temperature_is_more_likely(self):
+        scores = random_scores(2, n=300)
+        target = draw(softmax(scores / 0.7, axis=1), seed=5)
+
+        def loss(temperature: float) -> float:
+            return -log_softmax(scores / temperature, axis=1)[np.arange(300), target].mean()
+
+        found = fit_temperature(scores, target)
+        assert loss(found) <= min(loss(found * factor) for factor in np.geomspace(0.1, 10, 201)) + 1e-7
+
+    def test_keeps_the_argmax(self):
+        scores = random_scores(3, scale=20, n=500)
+        target = draw(softmax(scores / 30, axis=1))
+        proba = soften(scores, fit_temperature(scores, target))
+        np.testing.assert_array_equal(proba.argmax(axis=1), scores.argmax(axis=1))
+
+    def test_a_shift_of_a_rows_scores_changes_nothing(self):
+        scores = random_scores(4, n=500)
+        target = draw(softmax(scores, axis=1))
+        shifted = scores + np.linspace(-3, 3, 500)[:, None]
+        assert fit_temperature(shifted, target) == pytest.approx(fit_temperature(scores, target), rel=5e-3)
+
+    def test_float32_scores(self):
+        scores = random_scores(5)
+        target = draw(softmax(scores, axis=1))
+        assert fit_temperature(scores.astype(np.float32), target) == pytest.approx(
+            fit_temperature(scores, target), rel=5e-3
+        )
+
+    def test_degenerate_scores_give_a_usable_temperature(self):
+        for scores in (np.zeros((4, 3)), 5 * np.eye(3)):
+            temperature = fit_temperature(scores, np.arange(len(scores)) % 3)
+            assert np.isfinite(temperature)
+            assert temperature > 0
