@@ -9,7 +9,7 @@ demo: .venv/core.stamp  ## run the main job on the built-in data set
 	$(BIN)/cosmo run glyphs --out cosmo-runs/demo
 
 test: .venv/dev.stamp  ## run all tests (those on real data skip where it is absent)
-	$(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .

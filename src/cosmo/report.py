@@ -100,7 +100,7 @@ def _pictures(dataset: GZSLDataset, most: int = 12) -> list[tuple[str, str]]:
     rows = dataset.split.test_unseen
     _, first = np.unique(dataset.codes[rows], return_index=True)
     shown = []
-    for row in rows[first][:most]:
+    for row in rows[first][:: max(1, len(first) // most)][:most]:
         png = io.BytesIO()
         Image.fromarray(np.asarray(dataset.images[row])).save(png, format="PNG")
         uri = f"data:image/png;base64,{base64.b64encode(png.getvalue()).decode()}"

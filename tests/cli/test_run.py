@@ -261,9 +261,8 @@ class TestRepeats:
 
     def test_methods_can_be_told_apart_in_80_columns(self, repeated: Run):
         assert "…" not in repeated.out
-        first = " ".join(row[0] for row in cells(repeated.out) if row[0])
-        for name in ROWS:
-            assert name in first, name
+        first = "".join(row[0].replace(" ", "") for row in cells(repeated.out))  # long names may be wrapped
+        assert first == "".join(ROWS).replace(" ", "")
 
 
 class TestWrongInput:
