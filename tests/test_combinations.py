@@ -158,7 +158,7 @@ class TestGate:
         model.operating_point_ = OperatingPoint(0.6)
         looks_unseen = out.seen.max(axis=1) < 0.6
         assert 0 < looks_unseen.sum() < len(out)
-        np.testing.assert_array_equal(model.belief(out), looks_unseen)
+        np.testing.assert_allclose(model.belief(out), looks_unseen, atol=1e-12)
         np.testing.assert_array_equal(model.takes_for_unseen(out), looks_unseen)
         np.testing.assert_array_equal(model.scores(out).argmax(axis=1), model.predict(out))
 

@@ -34,10 +34,17 @@ def made_curve(seed: int, n: int = 60) -> SeenUnseenCurve:
 def made(name: str, curve: SeenUnseenCurve, threshold: float | None = None) -> Evaluation:
     at = curve.best().threshold if threshold is None else threshold
     scores = curve.at(at)
-    interval = Interval(0.0, 1.0)
+    whole = Interval(0.0, 1.0)
     return Evaluation(
-        name, scores, (interval,) * 3, curve.area, interval, OperatingPoint(at), scores, curve
-    )  # fmt: skip
+        name=name,
+        scores=scores,
+        intervals=(whole, whole, whole),
+        ausuc=curve.area,
+        ausuc_interval=whole,
+        point=OperatingPoint(at),
+        validation=scores,
+        curve=curve,
+    )
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 
 from cosmo.curve import CurvePoint, SeenUnseenCurve
 from cosmo.gates import Gate, MaxSoftmaxGate
-from cosmo.mixture import SMOOTHINGS, Smoothing, combine, gate_belief, tie_log_odds
+from cosmo.mixture import Smoothing, check_smoothing, combine, gate_belief, tie_log_odds
 from cosmo.outputs import ExpertOutputs
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 SOFTNESSES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_EPSILON = float(np.finfo(np.float64).eps)
 PRIOR_WEIGHTS = tuple(round(0.05 * i, 2) for i in range(20))
 
 
@@ -151,10 +152,14 @@ class GatedMixture(Combination):
         return self
 
     def _check(self) -> None:
-        if self.smoothing not in SMOOTHINGS:
-            raise ValueError(f"smoothing must be one of {', '.join(SMOOTHINGS)}; got {self.smoothing!r}")
+        check_smoothing(self.smoothing)
         if self.hard and self.smoothing != "none":
             raise ValueError("a hard gate ignores the experts' confidences: use smoothing='none' with it")
+        for name in ("softnesses", "prior_weights"):
+            if len(getattr(self, name)) == 0:
+                raise ValueError(f"{name} is empty: there is nothing to choose from")
+        if not all(0 <= weight <= 1 for weight in self.prior_weights):
+            raise ValueError(f"prior_weights must lie between 0 and 1, got {tuple(self.prior_weights)}")
         if not all(softness > 0 for softness in self.softnesses):
             raise ValueError(f"softnesses must be positive, got {tuple(self.softnesses)}")
 
@@ -215,13 +220,17 @@ class GatedMixture(Combination):
         """Return `p(U)` of each sample at the operating point (0 or 1 for a hard gate)."""
         point = self.operating_point_
         belief = gate_belief(self.gate_.score(outputs.seen, outputs.unseen), point.threshold, point.softness)
-        return (belief > 0.5).astype(np.float64) if self.hard else belief
+        if self.hard:
+            belief = (belief > 0.5).astype(np.float64)
+        # Neither expert is ever silenced: where the favoured one has no mass at all, the other answers.
+        return np.clip(belief, _EPSILON, 1 - _EPSILON)
 
     def scores(self, outputs: ExpertOutputs) -> NDArray[Any]:
         """Return the paper's score of every class `[seen | unseen]`; its argmax is the prediction."""
+        # float32 would swallow a small probability beside the smoothing, and with it the argmax.
         return combine(
-            outputs.seen,
-            outputs.unseen,
+            outputs.seen.astype(np.float64),
+            outputs.unseen.astype(np.float64),
             self.belief(outputs),
             smoothing=self.smoothing,
             prior_weight=self.operating_point_.prior_weight,

@@ -159,6 +159,13 @@ def gzsl_intervals(
     )
 
 
+def _both_domains(is_seen: ArrayLike) -> NDArray[np.bool_]:
+    values = np.asarray(is_seen, dtype=bool)
+    if values.all() or not values.any():
+        raise ValueError("a gate is measured on samples of both seen and unseen classes; one kind is missing")
+    return values
+
+
 def gate_auc(is_seen: ArrayLike, score: ArrayLike) -> float:
     """Return the area under the ROC curve of a gate score; positives are seen rows.
 
@@ -167,23 +174,23 @@ def gate_auc(is_seen: ArrayLike, score: ArrayLike) -> float:
     >>> gate_auc([True, True, False], [0.9, 0.4, 0.1])
     1.0
     """
-    return float(roc_auc_score(np.asarray(is_seen, dtype=bool), np.asarray(score)))
+    return float(roc_auc_score(_both_domains(is_seen), np.asarray(score)))
 
 
 def fpr_at_tpr(is_seen: ArrayLike, score: ArrayLike, tpr: float = 0.95) -> float:
     """Return the share of unseen rows taken for seen where a share `tpr` of seen rows is found.
 
-    The rate is interpolated linearly between the points of the ROC curve.
+    The rate is interpolated linearly between the points of the ROC curve; where several have exactly
+    the rate `tpr`, the smallest counts.
 
     Examples
     --------
     >>> fpr_at_tpr([True, True, False], [0.9, 0.4, 0.1])
     0.0
     """
-    false_rate, true_rate, _ = roc_curve(
-        np.asarray(is_seen, dtype=bool), np.asarray(score), drop_intermediate=False
-    )
-    return float(np.interp(tpr, true_rate, false_rate))
+    false_rate, true_rate, _ = roc_curve(_both_domains(is_seen), np.asarray(score), drop_intermediate=False)
+    # Of equal abscissae np.interp takes the last, so the curve is walked from its far end.
+    return float(np.interp(-tpr, -true_rate[::-1], false_rate[::-1]))
 
 
 def sampled_ausuc(acc_tr: ArrayLike, acc_ts: ArrayLike) -> float:

@@ -33,6 +33,7 @@ __all__ = [
     "SMOOTHINGS",
     "Smoothing",
     "calibrated_stacking",
+    "check_smoothing",
     "combine",
     "conditional",
     "gate_belief",
@@ -43,6 +44,14 @@ __all__ = [
 
 Smoothing = Literal["none", "constant", "adaptive"]
 SMOOTHINGS: tuple[str, ...] = get_args(Smoothing)
+
+
+def check_smoothing(smoothing: str, prior_weight: float = 0.0) -> None:
+    """Raise if there is no such smoothing or weight."""
+    if smoothing not in SMOOTHINGS:
+        raise ValueError(f"smoothing must be one of {', '.join(SMOOTHINGS)}; got {smoothing!r}")
+    if not 0 <= prior_weight <= 1:
+        raise ValueError(f"prior_weight must lie between 0 and 1, got {prior_weight}")
 
 
 def conditional(proba: NDArray[Any]) -> NDArray[Any]:
@@ -101,15 +110,12 @@ def smooth(
     >>> smooth(np.array([[0.6, 0.2]]), np.array([0.5]), "adaptive")
     array([[0.85, 0.45]])
     """
+    check_smoothing(smoothing, prior_weight)
     if smoothing == "adaptive":
         return proba + ((1 - belief) / proba.shape[1])[:, None].astype(proba.dtype)
     if smoothing == "none":
         return conditional(proba)
-    if smoothing == "constant":
-        if not 0 <= prior_weight <= 1:
-            raise ValueError(f"prior_weight must lie between 0 and 1, got {prior_weight}")
-        return (1 - prior_weight) * conditional(proba) + prior_weight / proba.shape[1]
-    raise ValueError(f"smoothing must be one of {', '.join(SMOOTHINGS)}; got {smoothing!r}")
+    return (1 - prior_weight) * conditional(proba) + prior_weight / proba.shape[1]
 
 
 def total_probability(seen: NDArray[Any], unseen: NDArray[Any], p_unseen: NDArray[Any]) -> NDArray[Any]:
@@ -195,6 +201,7 @@ def tie_log_odds(
     >>> tie_log_odds(np.array([0.5]), np.array([0.5]), 10, 10)
     array([0.])
     """
+    check_smoothing(smoothing, prior_weight)
     s = np.asarray(best_seen, dtype=np.float64)
     z = np.asarray(best_unseen, dtype=np.float64)
     with np.errstate(divide="ignore"):

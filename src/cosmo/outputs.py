@@ -58,6 +58,8 @@ class ExpertOutputs:
     def __post_init__(self) -> None:
         seen = check_probabilities(self.seen, name="the seen expert's probabilities")
         unseen = check_probabilities(self.unseen, name="the unseen expert's probabilities", joint=True)
+        object.__setattr__(self, "seen", seen)
+        object.__setattr__(self, "unseen", unseen)
         if len(seen) != len(unseen):
             raise ValueError(f"the seen expert saw {len(seen)} samples, the unseen expert {len(unseen)}")
         for side, proba, classes in (
@@ -71,6 +73,10 @@ class ExpertOutputs:
         both = self.seen_classes.intersection(self.unseen_classes)
         if len(both):
             raise ValueError(f"a class is both seen and unseen: {both[0]!r}")
+        if self.target is not None:
+            target, n_classes = np.asarray(self.target), len(self.classes)
+            if target.shape != (len(seen),) or not np.isin(target, np.arange(n_classes)).all():
+                raise ValueError(f"target must be a column number from 0 to {n_classes - 1} for every sample")
 
     @classmethod
     def from_joint(
@@ -95,6 +101,8 @@ class ExpertOutputs:
         joint = check_probabilities(joint, name="the unseen expert's probabilities", joint=True)
         scores = joint if scores is None else scores
         n_seen = len(seen_classes)
+        if len(unseen_classes) == 0:
+            raise ValueError("there is no unseen class")
         choice = scores[:, :n_seen].argmax(axis=1)
         return cls(
             seen_classes,

@@ -28,6 +28,8 @@ def soften(scores: NDArray[Any], temperature: float) -> NDArray[Any]:
     """
     if not temperature > 0:
         raise ValueError(f"temperature must be positive, got {temperature}")
+    if scores.dtype.kind != "f":
+        scores = scores.astype(np.float64)
     proba: NDArray[Any] = softmax(scores / scores.dtype.type(temperature), axis=-1)
     return proba
 
@@ -46,6 +48,7 @@ def temper(proba: NDArray[Any], temperature: float) -> NDArray[Any]:
         return proba
     powered = np.log(proba + _FLOOR)
     powered *= 1 / temperature
+    powered -= powered.max(axis=-1, keepdims=True)
     np.exp(powered, out=powered)  # the power p^(1/T), in the form that processors do fastest
     powered /= powered.sum(axis=-1, keepdims=True)
     return powered

@@ -184,7 +184,7 @@ def authors_hold_out(split: Split, seed: int) -> HoldOut:
     return HoldOut(
         seen_train=np.setdiff1d(np.array(candidates) - 1, drawn),
         seen_val=np.sort(drawn),
-        unseen_val=np.setdiff1d(split.val, split.test_seen),
+        unseen_val=np.intersect1d(split.val, split.trainval),
     )
 
 
@@ -235,6 +235,8 @@ class Protocol:
     def samples(self, rows: ArrayLike) -> Samples:
         """Return training rows; test rows, and any row after the test was opened, raise."""
         rows = np.asarray(rows)
+        if rows.dtype.kind not in "iu":
+            raise TypeError(f"rows must be row numbers, got {rows.dtype}; use np.flatnonzero on a mask")
         if self.opened:
             raise SealedTestError(
                 "the test set of this protocol is open: fitting or selection would look at it; "

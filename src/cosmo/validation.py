@@ -65,7 +65,8 @@ def check_descriptions(
     if isinstance(descriptions, Mapping):
         keys = as_class_index(descriptions.keys())
         try:
-            rows = np.asarray(list(descriptions.values()), dtype=np.float32)
+            with np.errstate(over="ignore"):
+                rows = np.asarray(list(descriptions.values()), dtype=np.float32)
         except ValueError as error:
             raise ValueError(f"{name}: every class needs a vector of the same length") from error
         descriptions = pd.DataFrame(rows, index=keys)

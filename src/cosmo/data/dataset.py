@@ -66,10 +66,9 @@ class Split:
         n = len(codes)
         for part in fields(self):
             rows = getattr(self, part.name)
-            if rows is not None and rows.size and (rows.min() < 0 or rows.max() >= n):
-                raise DataError(
-                    f"split.{part.name} points to row {int(rows.max())}, but there are {n} samples"
-                )
+            outside = [] if rows is None else rows[(rows < 0) | (rows >= n)]
+            if len(outside):
+                raise DataError(f"split.{part.name} points to row {outside[0]}, but there are {n} samples")
         if self.trainval.size == 0:
             raise DataError("split.trainval is empty: there is nothing to learn from")
         self._disjoint(("trainval", "test_seen"), ("trainval", "test_unseen"), ("test_seen", "test_unseen"))

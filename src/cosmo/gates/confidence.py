@@ -57,9 +57,10 @@ class ConfidenceGate(Gate):
     use_unseen : bool
         Whether the unseen expert's probabilities are read too (joint, not normalised).
     convention : {"reference", "textbook"}
-        "reference" is what the paper's code computes with the library of its day: C = 2 and half of
-        the decision value inside the sigmoid. "textbook" is an ordinary logistic regression with
-        C = 1. Thresholds differ; the order of samples, hence AUC and FPR, hardly does.
+        The paper's code asks for C = 1 in a two-row soft-max, which is an ordinary logistic regression
+        with C = 2 and decision value `v`. "reference" gives `σ(v/2)`, as the library of its day did;
+        "textbook" gives the probability `σ(v)`. The order of samples, hence AUC and FPR, is the same;
+        thresholds differ.
 
     Examples
     --------
@@ -128,7 +129,7 @@ class ConfidenceGate(Gate):
         is_seen = np.asarray(is_seen, dtype=bool)
         if is_seen.all() or not is_seen.any():
             raise ValueError("the gate needs held-out samples of both seen and unseen classes")
-        regression = LogisticRegression(C=1.0 if self.convention == "textbook" else 2.0, max_iter=1000)
+        regression = LogisticRegression(C=2.0, max_iter=1000)
         regression.fit(self.features(seen_proba, unseen_proba), is_seen)
         self.weights_ = regression.coef_[0]
         self.bias_ = float(regression.intercept_[0])
