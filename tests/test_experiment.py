@@ -273,20 +273,22 @@ class TestHonesty:
         with pytest.raises(SealedTestError, match=f"{data.unseen_classes[0]!r} is an unseen class"):
             run_experiment(data)
 
-    def test_steps_are_announced(self, data: GZSLDataset, monkeypatch: pytest.MonkeyPatch):
-        said: list[str] = []
+    def test_steps_are_announced(
+        self, data: GZSLDataset, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ):
+        before_opening: list[str] = []
         original = Protocol.open_test
 
         def spying(self: Protocol) -> Any:
-            said.append("(opened)")
+            before_opening.extend(caplog.messages)
             return original(self)
 
         monkeypatch.setattr(Protocol, "open_test", spying)
-        run_experiment(data, progress=said.append)
-        assert said[-1] == "(opened)"
-        assert "test set" in said[-2]
-        assert "logistic" in said[0]
-        assert "eszsl" in said[0]
+        with caplog.at_level("INFO", logger="cosmo"):
+            run_experiment(data)
+        assert "LogisticRegression" in before_opening[0]
+        assert "ESZSL" in before_opening[0]
+        assert before_opening[-1] == "opening the test set"
 
 
 class TestRepeatability:

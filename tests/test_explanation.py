@@ -40,6 +40,14 @@ class TestTable:
 
     def test_equals_keep_their_order(self):
         assert list(made().table().index) == ["b", "a", "y", "z"]
+        n = 50  # short arrays are sorted stably by any algorithm
+        flat, one = np.full((1, n), 0.01), np.array([0.5])
+        proba = np.tile([[0.02, 0.0]], n)
+        even = Explanation(
+            pd.Index(range(n)), pd.Index(range(n, 2 * n)), flat, flat, one, one, flat, flat, proba
+        )
+        assert list(even.table().index) == [*range(0, 2 * n, 2), *range(1, 2 * n, 2)]
+        assert even.prediction[0] == even.table().index[0]
 
     def test_the_first_sample_by_default(self):
         one = made()

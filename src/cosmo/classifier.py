@@ -5,6 +5,7 @@ Atzmon & Chechik, "Adaptive confidence smoothing for generalized zero-shot learn
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -29,13 +30,15 @@ from cosmo.validation import as_class_index, check_descriptions, encode_labels
 
 __all__ = ["Cosmo"]
 
+logger = logging.getLogger(__name__)
+
 
 class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify samples of classes with examples and of classes with only a description.
 
     Classes in `y` are seen, the other rows of `descriptions` are unseen. `fit` lets some seen classes
     play unseen to train the gate and to choose the operating point, then trains both experts on
-    everything.
+    everything. Its steps are announced on the logger "cosmo".
 
     Parameters
     ----------
@@ -111,16 +114,24 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seen = self.seen if self.seen is not None else make_seen_expert("logistic")
         unseen = self.unseen if self.unseen is not None else ESZSL()
         with config_context(assume_finite=True):
+            logger.info(
+                "validation stage: fitting %s and %s on %d rows",
+                type(seen).__name__,
+                type(unseen).__name__,
+                len(held.seen_train),
+            )
             # Only classes with samples: the unseen ones may not influence any choice.
             known = table.iloc[np.unique(encode_labels(labels, table.index))]
             validation = ExpertPair.select(seen, unseen, features, labels, known, held)
             outputs = validation.outputs(features[held.gzsl_val], labels[held.gzsl_val])
+            logger.info("fitting the gate and choosing the operating point on %d held-out rows", len(outputs))
             self.combination_ = GatedMixture(
                 self.gate if self.gate is not None else ConfidenceGate(),
                 smoothing=self.smoothing,
                 softnesses=self.softnesses,
             ).fit(outputs)
             self.validation_outputs_ = outputs
+            logger.info("test stage: fitting %r again, on all %d rows", validation.unseen, len(features))
             self.experts_ = validation.refit(seen, features, labels, table)
         return self
 

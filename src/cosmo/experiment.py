@@ -7,13 +7,13 @@ All choices are made on GZSL-Val; the test set is opened once, at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 
 from cosmo.classifier import Cosmo
@@ -22,12 +22,22 @@ from cosmo.curve import SeenUnseenCurve
 from cosmo.data import GZSLDataset
 from cosmo.experts import make_seen_expert, make_unseen_expert
 from cosmo.gates import MaxSoftmaxGate, make_gate
-from cosmo.metrics import GZSLScores, Interval, fpr_at_tpr, gate_auc, gzsl_intervals, gzsl_scores
+from cosmo.metrics import (
+    GZSLScores,
+    Interval,
+    fpr_at_tpr,
+    gate_auc,
+    gzsl_intervals,
+    gzsl_scores,
+    zsl_accuracy,
+)
 from cosmo.mixture import Smoothing
 from cosmo.outputs import ExpertOutputs
 from cosmo.protocol import Protocol
 
 __all__ = ["Evaluation", "Experiment", "Settings", "evaluate", "run_experiment", "summarise"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -171,20 +181,10 @@ def evaluate(
     )
 
 
-def run_experiment(
-    dataset: GZSLDataset,
-    settings: Settings | None = None,
-    *,
-    progress: Callable[[str], None] = lambda _: None,
-) -> Experiment:
+def run_experiment(dataset: GZSLDataset, settings: Settings | None = None) -> Experiment:
     """Train on the training rows, choose on GZSL-Val, evaluate every combination on test.
 
-    Parameters
-    ----------
-    dataset : GZSLDataset
-    settings : Settings
-    progress : callable
-        Called with a sentence before each step.
+    Each step is announced on the logger "cosmo".
 
     Examples
     --------
@@ -197,7 +197,6 @@ def run_experiment(
     protocol = Protocol(dataset, seed=settings.seed)
     training = protocol.training()
     protocol.check_labels(training.y)
-    progress(f"training {settings.seen} and {settings.unseen}: validation stage, gate, test stage")
     model = Cosmo(
         dataset.descriptions,
         seen=make_seen_expert(settings.seen),
@@ -207,10 +206,10 @@ def run_experiment(
         hold_out=protocol.training_hold_out(),
     ).fit(training.X, training.y)
     validation = model.validation_outputs_
-    progress("choosing operating points on GZSL-Val")
+    logger.info("choosing the operating points of the other combinations")
     fitted = {name: rule.fit(validation) for name, rule in combinations(settings).items()}
     fitted["COSMO"] = model.combination_
-    progress("opening the test set")
+    logger.info("opening the test set")
     samples = protocol.open_test()
     test = model.outputs(samples.X, samples.y)
     evaluations = [evaluate(name, rule, validation, test) for name, rule in fitted.items()]
@@ -220,14 +219,10 @@ def run_experiment(
 def _facts(model: Cosmo, validation: ExpertOutputs, test: ExpertOutputs) -> dict[str, float]:
     """Return the accuracy of each expert in its own domain, and of the gates on Gating-Val."""
     gating_val = validation[np.arange(0, len(validation), 3)]
-    seen, unseen = test.is_seen, ~test.is_seen
-
-    def own(choice: NDArray[np.intp], rows: NDArray[np.bool_]) -> float:
-        return float((test.gain * (choice == test.labels))[rows].sum())
-
+    truth = test.classes[test.labels]
     facts = {
-        "seen_expert_accuracy": own(test.seen_choice, seen),
-        "zsl_t1": own(test.unseen_choice + test.n_seen, unseen),
+        "seen_expert_accuracy": zsl_accuracy(truth, test.seen, test.seen_classes),
+        "zsl_t1": zsl_accuracy(truth, test.unseen, test.unseen_classes),
     }
     for name, gate in (("gate", model.combination_.gate_), ("max_softmax", MaxSoftmaxGate())):
         score = gate.score(gating_val.seen, gating_val.unseen)

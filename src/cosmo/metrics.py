@@ -26,6 +26,7 @@ __all__ = [
     "harmonic_mean",
     "per_class_accuracy",
     "sampled_ausuc",
+    "zsl_accuracy",
 ]
 
 
@@ -101,6 +102,24 @@ def per_class_accuracy(
     0.75
     """
     return float(_mean_over_classes(*_hits(y_true, y_pred, classes)))
+
+
+def zsl_accuracy(y_true: Iterable[Hashable], scores: ArrayLike, classes: Iterable[Hashable]) -> float:
+    """Return T1, plain zero-shot accuracy: per class, on rows of `classes`, predicted among them only.
+
+    Parameters
+    ----------
+    y_true : sequence of labels, length n_samples
+    scores : array of shape (n_samples, n_classes)
+        How well each sample fits each of `classes`.
+
+    Examples
+    --------
+    >>> zsl_accuracy(["y", "z"], [[0.3, 0.1], [0.2, 0.1]], classes=["y", "z"])
+    0.5
+    """
+    index = as_class_index(classes)
+    return per_class_accuracy(y_true, index[np.asarray(scores).argmax(axis=1)], index)
 
 
 def gzsl_scores(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import re
 import shutil
 from contextlib import redirect_stderr, redirect_stdout
@@ -114,9 +115,25 @@ class TestOneRun:
             assert text.format(100 * plain.results["facts"][name]) in said
 
     def test_progress(self, plain: Run):
-        for step in ("loading", "17 seen + 7 unseen", "training", "GZSL-Val", "test set", "report"):
-            assert step in plain.err
+        steps = [
+            "loading",
+            "17 seen + 7 unseen",
+            "validation stage",
+            "gate",
+            "test stage",
+            "test set",
+            "report",
+        ]
+        places = [plain.err.find(step) for step in steps]
+        assert -1 not in places
+        assert places == sorted(places)
+        assert all(re.match(r" +\d+\.\d s  ", line) for line in plain.err.splitlines())
         assert "│" not in plain.err
+
+    @pytest.mark.usefixtures("plain")
+    def test_logging_is_left_as_it_was(self):
+        assert logging.getLogger("cosmo").handlers == []
+        assert logging.getLogger("cosmo").level == logging.NOTSET
 
     def test_json_and_quiet(
         self, folder: Path, tmp_path: Path, plain: Run, capsys: pytest.CaptureFixture[str]

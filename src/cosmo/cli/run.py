@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -101,13 +102,7 @@ def run(args: argparse.Namespace) -> int:
             step(f"{turn}loading {args.dataset}")
             dataset = load(args, seed)
             step(f"{turn}{dataset!r}")
-            experiments.append(
-                run_experiment(
-                    dataset,
-                    replace(settings, seed=seed),
-                    progress=lambda text, turn=turn: step(turn + text),  # type: ignore[misc]
-                )
-            )
+            experiments.append(run_experiment(dataset, replace(settings, seed=seed)))
         step("writing the report")
         summary = summarise(experiments) if len(experiments) > 1 else None
         extra = {"repeats": [e.to_dict() for e in experiments]} if summary is not None else None
@@ -141,14 +136,24 @@ def load(args: argparse.Namespace, seed: int) -> GZSLDataset:
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show the current step and its time on standard error."""
-    console = Console(stderr=True, quiet=quiet, highlight=False)
+    """Show steps, the package's own log messages among them, with their time on standard error."""
+    console = Console(stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True)
     start = time.monotonic()
 
     def step(text: str) -> None:
-        console.print(f"[dim]{time.monotonic() - start:6.1f} s[/]  {text}", soft_wrap=True)
+        console.print(f"{time.monotonic() - start:6.1f} s  {text}")
 
-    yield step
+    handler = logging.Handler(logging.INFO)
+    handler.emit = lambda record: step(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("cosmo")
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        yield step
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 def _table(experiment: Experiment) -> Table:

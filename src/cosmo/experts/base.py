@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid
 
-from cosmo.metrics import per_class_accuracy
+from cosmo.metrics import zsl_accuracy
 from cosmo.probabilities import fit_temperature, soften
 from cosmo.protocol import HoldOut, hold_out
 from cosmo.validation import check_descriptions, check_features, encode_labels
@@ -146,14 +146,14 @@ def select(
     seen, unseen = np.unique(codes[held.seen_train]), np.unique(codes[held.unseen_val])
     X_unseen, truth = X[held.unseen_val], codes[held.unseen_val]
 
-    def zsl_accuracy(candidate: UnseenExpert) -> float:
-        guess = unseen[candidate.scores(X_unseen, table.iloc[unseen]).argmax(axis=1)]
+    def accuracy(candidate: UnseenExpert) -> float:
+        scores = candidate.scores(X_unseen, table.iloc[unseen])
         # Rounded, so that equal accuracies stay equal however the classes are ordered.
-        return round(per_class_accuracy(truth, guess, unseen), 12)
+        return round(zsl_accuracy(truth, scores, unseen), 12)
 
     train_codes = np.searchsorted(seen, codes[held.seen_train])
     fitted = expert._candidates(X[held.seen_train], train_codes, table.iloc[seen])
-    best = max(fitted, key=zsl_accuracy) if set(expert.open_parameters()) - {"temperature"} else next(fitted)
+    best = max(fitted, key=accuracy) if set(expert.open_parameters()) - {"temperature"} else next(fitted)
     if best.temperature is None:
         both = np.concatenate([seen, unseen])
         target = pd.Index(both).get_indexer(codes[held.gzsl_val])
