@@ -131,7 +131,8 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 softnesses=self.softnesses,
             ).fit(outputs)
             self.validation_outputs_ = outputs
-            logger.info("test stage: fitting %r again, on all %d rows", validation.unseen, len(features))
+            decided = ", ".join(f"{name} {value:.3g}" for name, value in validation.unseen.decided_.items())
+            logger.info("test stage: fitting both again, on all %d rows (%s)", len(features), decided)
             self.experts_ = validation.refit(seen, features, labels, table)
         return self
 

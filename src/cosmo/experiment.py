@@ -143,7 +143,7 @@ class Experiment:
             },
             "settings": asdict(self.settings),
             "unseen_expert": {k: float(v) for k, v in self.model.experts_.unseen.decided_.items()},
-            "facts": self.facts,
+            "facts": {name: None if np.isnan(value) else value for name, value in self.facts.items()},
             "results": [e.to_dict() for e in self.evaluations],
         }
 
@@ -217,7 +217,10 @@ def run_experiment(dataset: GZSLDataset, settings: Settings | None = None) -> Ex
 
 
 def _facts(model: Cosmo, validation: ExpertOutputs, test: ExpertOutputs) -> dict[str, float]:
-    """Return the accuracy of each expert in its own domain, and of the gates on Gating-Val."""
+    """Return the accuracy of each expert in its own domain, and of the gates on Gating-Val.
+
+    A gate's measures are NaN where Gating-Val is so small that it has one domain only.
+    """
     gating_val = validation[np.arange(0, len(validation), 3)]
     truth = test.classes[test.labels]
     facts = {
@@ -226,8 +229,9 @@ def _facts(model: Cosmo, validation: ExpertOutputs, test: ExpertOutputs) -> dict
     }
     for name, gate in (("gate", model.combination_.gate_), ("max_softmax", MaxSoftmaxGate())):
         score = gate.score(gating_val.seen, gating_val.unseen)
-        facts[f"{name}_auc"] = gate_auc(gating_val.is_seen, score)
-        facts[f"{name}_fpr95"] = fpr_at_tpr(gating_val.is_seen, score)
+        defined = len({*gating_val.is_seen}) == 2
+        facts[f"{name}_auc"] = gate_auc(gating_val.is_seen, score) if defined else np.nan
+        facts[f"{name}_fpr95"] = fpr_at_tpr(gating_val.is_seen, score) if defined else np.nan
     return facts
 
 

@@ -82,9 +82,11 @@ class Explanation:
     def __str__(self) -> str:
         def show(sample: int) -> str:
             table = self.table(sample)
+            best = table.index[0]
+            best = best.item() if isinstance(best, np.generic) else best  # 3, not np.int64(3)
             head = (
                 f"gate score {self.gate_score[sample]:.3f}, p(unseen) {self.p_unseen[sample]:.3f} "
-                f"-> {table.index[0]!r} ({table['domain'].iloc[0]})"
+                f"-> {best!r} ({table['domain'].iloc[0]})"
             )
             return f"{head}\n{table.head(6).to_string(float_format='{:.3f}'.format)}"
 

@@ -32,14 +32,14 @@ def plot_plane(evaluations: Sequence[Evaluation], *, title: str = "") -> Figure:
     """
     figure = Figure(figsize=(7.2, 5.2), layout="constrained")
     axes = figure.add_subplot()
-    right = 105 * max(float(e.curve.acc_tr.max()) for e in evaluations)
-    top = 105 * max(float(e.curve.acc_ts.max()) for e in evaluations)
+    right = 105 * max(float(e.curve.acc_tr.max()) for e in evaluations) or 1.0
+    top = 105 * max(float(e.curve.acc_ts.max()) for e in evaluations) or 1.0
     _equal_means(axes, right, top)
     for i, one in enumerate(evaluations):
         colour, last = _COLOURS[i % len(_COLOURS)], i == len(evaluations) - 1
         x, y = 100 * one.scores.acc_tr, 100 * one.scores.acc_ts
         label = f"{one.name}: H {100 * one.scores.acc_h:.1f}, AUSUC {100 * one.ausuc:.1f}"
-        if i == 0:
+        if i == 0 and not last:
             axes.plot(x, y, "^", color=colour, markersize=10, markeredgecolor="black", zorder=4, label=label)
             continue
         style = "-" if last else _STYLES[i % len(_STYLES)]
@@ -56,7 +56,8 @@ def plot_plane(evaluations: Sequence[Evaluation], *, title: str = "") -> Figure:
             zorder=3 if last else 2,
         )
         axes.plot(x, y, "s", color=colour, markersize=8, markeredgecolor="black", zorder=4)
-    axes.set(xlim=(0, right), ylim=(0, top), title=title)
+    axes.set(xlim=(0, right), ylim=(0, top))
+    axes.set_title(title, parse_math=False)
     axes.set_xlabel("accuracy on seen classes, Acc_tr (%)")
     axes.set_ylabel("accuracy on unseen classes, Acc_ts (%)")
     axes.legend(loc="lower left", fontsize=8, framealpha=0.9)

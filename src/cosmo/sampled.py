@@ -76,7 +76,7 @@ def resample_thresholds(thresholds: ArrayLike, acc_h: ArrayLike, n: int = 100) -
     --------
     >>> fine = resample_thresholds([0.0, 0.5, 1.0], [0.0, 1.0, 0.0], n=8)
     >>> len(fine), float(fine.min()), float(fine.max())
-    (16, 0.0, 1.0)
+    (15, 0.0, 1.0)
     """
     beta, h = np.asarray(thresholds, dtype=np.float64), np.asarray(acc_h, dtype=np.float64)
     if beta.ndim != 1 or beta.shape != h.shape or len(beta) < 3:

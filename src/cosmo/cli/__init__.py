@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -38,6 +39,18 @@ exit status:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
+    try:
+        try:
+            return _main(argv)
+        finally:
+            sys.stdout.flush()  # here, where a reader that went away can be caught
+    except BrokenPipeError:
+        # What is still buffered must not be tried again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _main(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     commands = "\n".join(f"  {name:<10} {text}" for name, text in COMMANDS.items())
     parser = argparse.ArgumentParser(
@@ -52,15 +65,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     name = parser.parse_args(arguments[:1]).command
-    command = import_module(f"cosmo.cli.{name}")
     try:
+        command = import_module(f"cosmo.cli.{name}")
         return int(command.run(command.parser().parse_args(arguments[1:])))
     except KeyboardInterrupt:
         print("cosmo: stopped; nothing was written half", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 0
+    except BrokenPipeError:  # an OSError, but not about the input
+        raise
     except (ValueError, TypeError, OSError) as error:
         print(f"cosmo {name}: {error}", file=sys.stderr)
         return 2

@@ -14,6 +14,7 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from cosmo.data import GZSLDataset, load_glyphs, read_xlsa17
 from cosmo.experiment import Experiment, Settings, run_experiment, summarise
@@ -94,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--repeats must be at least 1, got {args.repeats}")
     settings = Settings(args.unseen, args.seen, args.gate, args.smoothing, args.seed)
     out = Path(args.out) if args.out else Path("cosmo-runs", Path(args.dataset).resolve().name)
+    _check_dataset(args.dataset)
     out.mkdir(parents=True, exist_ok=True)
     experiments: list[Experiment] = []
     with _progress(quiet=args.quiet) as step:
@@ -110,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({**experiments[0].to_dict(), **(extra or {})}, indent=2))
         return 0
-    console = Console()
+    console = _Console(markup=False, emoji=False)
     console.print(_table(experiments[0]) if summary is None else _summary_table(summary, len(experiments)))
     facts = experiments[0].facts
     console.print(
@@ -123,12 +125,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+class _Console(Console):
+    """A console that leaves a reader who went away to `cosmo.cli.main`."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def _check_dataset(name: str) -> None:
+    if name != "glyphs" and not Path(name).is_dir():
+        raise ValueError(f"{name!r} is neither 'glyphs' nor a folder")
+
+
 def load(args: argparse.Namespace, seed: int) -> GZSLDataset:
     """Return the data set that the command names."""
     if args.dataset == "glyphs":
         return load_glyphs(seed=seed)
-    if not Path(args.dataset).is_dir():
-        raise ValueError(f"{args.dataset!r} is neither 'glyphs' nor a folder")
     return read_xlsa17(
         args.dataset, features=args.features, descriptions=args.descriptions, attributes=args.attributes
     )
@@ -137,7 +149,7 @@ def load(args: argparse.Namespace, seed: int) -> GZSLDataset:
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
     """Show steps, the package's own log messages among them, with their time on standard error."""
-    console = Console(stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+    console = _Console(stderr=True, quiet=quiet, highlight=False, markup=False, emoji=False, soft_wrap=True)
     start = time.monotonic()
 
     def step(text: str) -> None:
@@ -157,7 +169,7 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 def _table(experiment: Experiment) -> Table:
-    table = Table(title=f"{experiment.dataset.name}: test accuracy in percent, 95 % interval of Acc_H")
+    table = Table(title=Text(f"{experiment.dataset.name}: test accuracy in percent, 95 % interval of Acc_H"))
     table.add_column("method")
     for name in ("Acc_ts", "Acc_tr", "Acc_H", "interval", "AUSUC"):
         table.add_column(name, justify="right")
