@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import softmax
 
-from cosmo.combinations import GatedMixture, OperatingPoint
+from cosmo.combinations import GatedMixture
 from cosmo.gates import ConfidenceGate, Gate
 from cosmo.metrics import gzsl_scores, sampled_ausuc
 from cosmo.mixture import combine, gate_belief
@@ -171,35 +171,25 @@ def growth(console: Console) -> None:
         ("classes", [(2_000, 2_000, c // 2, c // 2) for c in (50, 200, 800, 3_200)], 2),
     ):
         table = Table(title=f"exact selection and curve: growth with {title}")
-        for name in (title, "gate, maxima: CPU s", "selection, curve: CPU s", "peak MB"):
+        for name in (title, "gate scores: CPU s", "selection, curve: CPU s", "peak MB"):
             table.add_column(name, justify="right")
-        sizes, reading, choosing = [], [], []
+        sizes, scoring, choosing = [], [], []
         for shape in shapes:
             outputs = draw(shape, 0)
-            mixture = GatedMixture(ConfidenceGate(), smoothing="adaptive").fit_gate(outputs)
-            mixture.operating_point_ = OperatingPoint(0.5)
-
-            def read(
-                outputs: ExpertOutputs = outputs, mixture: GatedMixture = mixture
-            ) -> tuple[float, float]:
-                return float(mixture.flips(fresh(outputs))[0]), 0.0
-
-            def everything(
-                outputs: ExpertOutputs = outputs, mixture: GatedMixture = mixture
-            ) -> tuple[float, float]:
-                part = fresh(outputs)
-                return exact(mixture, part, part)
-
-            first = measure(read)
-            whole = measure(everything)
+            gate = ConfidenceGate().fit(outputs.seen, outputs.unseen, outputs.is_seen)
+            mixture = GatedMixture(smoothing="adaptive")
+            mixture.gate_ = GivenScores(gate.score(outputs.seen, outputs.unseen))
+            first = measure(lambda g=gate, o=outputs: (g.score(o.seen, o.unseen)[0], 0.0))
+            second = measure(lambda m=mixture, o=outputs: exact(m, part := fresh(o), part))
             sizes.append(2 * shape[size])
-            reading.append(first[0])
-            choosing.append(max(whole[0] - first[0], 1e-9))
-            table.add_row(f"{sizes[-1]:,}", f"{first[0]:.4f}", f"{choosing[-1]:.4f}", f"{whole[1]:.1f}")
+            scoring.append(first[0])
+            choosing.append(second[0])
+            memory = max(first[1], second[1])
+            table.add_row(f"{sizes[-1]:,}", f"{first[0]:.4f}", f"{second[0]:.4f}", f"{memory:.1f}")
         console.print(table)
-        exponents = [np.polyfit(np.log(sizes), np.log(cost), 1)[0] for cost in (reading, choosing)]
+        exponents = [np.polyfit(np.log(sizes), np.log(cost), 1)[0] for cost in (scoring, choosing)]
         console.print(
-            f"cost grows as {title}^{exponents[0]:.2f} (reading the matrices), "
+            f"cost grows as {title}^{exponents[0]:.2f} (gate scores), "
             f"{title}^{exponents[1]:.2f} (selection and curve)\n"
         )
 

@@ -24,7 +24,7 @@ commands:
 {commands}
 
 examples:
-  cosmo run                         the built-in data set, no download, about 20 seconds
+  cosmo run                         the built-in data set, no download, about 15 seconds
   cosmo run xlsa17/CUB --features res50
                                     a benchmark folder (two .mat files)
   cosmo run --repeats 5             five seeds, means with intervals
