@@ -142,7 +142,7 @@ class Experiment:
                 "unseen_classes": len(data.unseen_classes),
             },
             "settings": asdict(self.settings),
-            "unseen_expert": {k: float(v) for k, v in self.model.experts_.unseen.decided_.items()},
+            "unseen_expert": self.model.experts_.unseen.decided_,
             "facts": {name: None if np.isnan(value) else value for name, value in self.facts.items()},
             "results": [e.to_dict() for e in self.evaluations],
         }

@@ -27,12 +27,17 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
     with the same columns, so that a class is added by adding a row. Parameters left at None are chosen
     on held-out classes: by `select` where a hold-out is at hand, else by `fit` itself.
 
-    Subclasses have a parameter `temperature`, implement `_fit` and `scores`, and list in `grid` the
-    values to try for their own open parameters.
+    Subclasses implement `_fit` and `scores`, and list in `grid` the values to try for their own open
+    parameters. Those whose scores are not probabilities by themselves have a parameter `temperature`.
     """
 
+    reference: ClassVar[str]
+    """Where the method comes from."""
+    needs: ClassVar[str] = "any descriptions"
+    """What the descriptions must be."""
+    native: ClassVar[bool] = False
+    """Whether `scores` are log-probabilities already; then there is no temperature."""
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {}
-    temperature: float | None
 
     def fit(
         self, X: ArrayLike, y: Iterable[Hashable], descriptions: pd.DataFrame, *, seed: int | None = 0
@@ -54,20 +59,28 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         if len(codes) != len(X):
             raise ValueError(f"X has {len(X)} rows but y has {len(codes)} labels")
         table = table.iloc[np.unique(codes)]
+        self.check_suitable(table)
         codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
         if len(table) < 2:
             raise ValueError(f"y has one class only ({table.index[0]!r}); at least two are needed")
         decided = self
         if self.open_parameters():
             decided = select(self, X, table.index[codes], table, hold_out(codes, seed=seed))
-        self.decided_ = {name: getattr(decided, name) for name in (*self.grid, "temperature")}
+        self.decided_ = {name: getattr(decided, name) for name in self.choices()}
         self.columns_ = table.columns
         self._fit(X, codes, table.to_numpy(), **self.decided_)
         return self
 
+    def choices(self) -> list[str]:
+        """Return the names of parameters that can be left open."""
+        return [*self.grid] if self.native else [*self.grid, "temperature"]
+
     def open_parameters(self) -> list[str]:
         """Return the names of parameters that are to be chosen (None)."""
-        return [name for name in (*self.grid, "temperature") if getattr(self, name) is None]
+        return [name for name in self.choices() if getattr(self, name) is None]
+
+    def check_suitable(self, table: pd.DataFrame) -> None:
+        """Raise `ValueError`, saying why, if the method cannot take these descriptions."""
 
     @abstractmethod
     def _fit(
@@ -92,7 +105,7 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         """Return a copy with these parameters, ready for its learned weights."""
         copy: Self = clone(self).set_params(**values)
         copy.columns_ = columns
-        copy.decided_ = {name: getattr(copy, name) for name in (*self.grid, "temperature")}
+        copy.decided_ = {name: getattr(copy, name) for name in self.choices()}
         return copy
 
     @abstractmethod
@@ -105,7 +118,7 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
 
     def probabilities(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
         """Turn scores over all classes into joint probabilities."""
-        return soften(scores, self.decided_["temperature"])
+        return np.exp(scores) if self.native else soften(scores, self.decided_["temperature"])
 
     def attributes(self, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return a description table as an array, after checking it has the columns of the training."""
@@ -143,6 +156,7 @@ def select(
     """
     table = check_descriptions(descriptions)
     codes = encode_labels(y, table.index, name="y")
+    expert.check_suitable(table)
     seen, unseen = np.unique(codes[held.seen_train]), np.unique(codes[held.unseen_val])
     X_unseen, truth = X[held.unseen_val], codes[held.unseen_val]
 
@@ -154,9 +168,10 @@ def select(
     train_codes = np.searchsorted(seen, codes[held.seen_train])
     fitted = expert._candidates(X[held.seen_train], train_codes, table.iloc[seen])
     best = max(fitted, key=accuracy) if set(expert.open_parameters()) - {"temperature"} else next(fitted)
-    if best.temperature is None:
+    if "temperature" in best.open_parameters():
         both = np.concatenate([seen, unseen])
         target = pd.Index(both).get_indexer(codes[held.gzsl_val])
-        best.temperature = fit_temperature(best.scores(X[held.gzsl_val], table.iloc[both]), target)
-        best.decided_["temperature"] = best.temperature
+        temperature = fit_temperature(best.scores(X[held.gzsl_val], table.iloc[both]), target)
+        best.set_params(temperature=temperature)
+        best.decided_["temperature"] = temperature
     return best

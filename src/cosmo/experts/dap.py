@@ -48,6 +48,8 @@ class DAP(UnseenExpert):
     'd'
     """
 
+    reference: ClassVar[str] = "Lampert, Nickisch & Harmeling, TPAMI 2014"
+    needs: ClassVar[str] = "attributes, of which some classes have more than others"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"C": (1e-4, 1e-3, 1e-2, 1e-1)}
 
     def __init__(self, C: float | None = None, *, temperature: float | None = None) -> None:

@@ -48,6 +48,7 @@ class ESZSL(UnseenExpert):
     (2, 6)
     """
 
+    reference: ClassVar[str] = "Romera-Paredes & Torr, ICML 2015"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {
         "gamma": tuple(10.0 ** (e / 2) for e in range(-4, 13)),
         "lam": tuple(10.0 ** (e / 2) for e in range(-6, 7)),

@@ -112,7 +112,8 @@ class ExpertPair:
             self.unseen.probabilities(scores),
             seen,
             unseen,
-            scores=scores,
+            # As in the paper, calibrated stacking works on probabilities where they are the method's own.
+            scores=None if self.unseen.native else scores,
             target=None if y is None else encode_labels(y, columns, name="y"),
         )
 

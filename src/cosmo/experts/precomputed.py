@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -30,12 +30,11 @@ class PrecomputedExpert(UnseenExpert):
     array([[0.8, 0.2]], dtype=float32)
     """
 
+    reference: ClassVar[str] = "predictions made elsewhere"
+    native: ClassVar[bool] = True
+
     def __init__(self, proba: pd.DataFrame) -> None:
         self.proba = proba
-
-    def open_parameters(self) -> list[str]:
-        """Return nothing: there is nothing to choose."""
-        return []
 
     def fit(
         self, X: ArrayLike, y: Iterable[Hashable], descriptions: pd.DataFrame, *, seed: int | None = 0
@@ -48,6 +47,11 @@ class PrecomputedExpert(UnseenExpert):
         """Nothing to learn."""
 
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+        """Return the logarithms of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X, descriptions))
+
+    def predict_proba(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return the stored probabilities of rows `X` for the classes in `descriptions`' index."""
         rows = self.proba.index.get_indexer(pd.Index(np.asarray(X).reshape(-1)))
         if (rows < 0).any():
@@ -56,7 +60,3 @@ class PrecomputedExpert(UnseenExpert):
         if (columns < 0).any():
             raise ValueError(f"no stored prediction for class {descriptions.index[columns < 0][0]!r}")
         return self.proba.to_numpy(dtype=np.float32)[np.ix_(rows, columns)]
-
-    def probabilities(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the scores, which are probabilities already."""
-        return scores
