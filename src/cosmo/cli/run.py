@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cosmo.cli.console import plain_console
 from cosmo.data import GZSLDataset, load_glyphs, read_xlsa17
 from cosmo.experiment import Experiment, Settings, run_experiment, summarise
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS
@@ -59,7 +59,9 @@ def parser() -> argparse.ArgumentParser:
         description="Train both experts and the gate, choose every operating point on held-out training\n"
         "data, then evaluate all ways of combining the experts on test.",
         epilog=_EPILOG.format(
-            unseen=listing(UNSEEN_EXPERTS), seen=listing(SEEN_EXPERTS), gates=listing(GATES)
+            unseen=listing({name: expert.reference for name, expert in UNSEEN_EXPERTS.items()}),
+            seen=listing(SEEN_EXPERTS),
+            gates=listing(GATES),
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -83,6 +85,8 @@ def parser() -> argparse.ArgumentParser:
     add("--descriptions", default="att_splits", metavar="NAME",
         help="descriptions file of the folder, without .mat (default %(default)s)")  # fmt: skip
     add("--attributes", metavar="FILE", help="text file that names the attributes, group::attribute a line")
+    add("--original", action="store_true",
+        help="take the folder's original attributes (percentages) instead of the normalised ones")  # fmt: skip
     add("--out", metavar="DIR", help="where to write (default cosmo-runs/DATASET)")
     add("--json", action="store_true", help="print the results as JSON instead of a table")
     add("-q", "--quiet", action="store_true", help="no progress")
@@ -112,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({**experiments[0].to_dict(), **(extra or {})}, indent=2))
         return 0
-    console = _Console(markup=False, emoji=False)
+    console = plain_console()
     console.print(_table(experiments[0]) if summary is None else _summary_table(summary, len(experiments)))
     facts = experiments[0].facts
     console.print(
@@ -125,13 +129,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-class _Console(Console):
-    """A console that leaves a reader who went away to `cosmo.cli.main`."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
 def _check_dataset(name: str) -> None:
     if name != "glyphs" and not Path(name).is_dir():
         raise ValueError(f"{name!r} is neither 'glyphs' nor a folder")
@@ -142,14 +139,18 @@ def load(args: argparse.Namespace, seed: int) -> GZSLDataset:
     if args.dataset == "glyphs":
         return load_glyphs(seed=seed)
     return read_xlsa17(
-        args.dataset, features=args.features, descriptions=args.descriptions, attributes=args.attributes
+        args.dataset,
+        features=args.features,
+        descriptions=args.descriptions,
+        attributes=args.attributes,
+        original=args.original,
     )
 
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
     """Show steps, the package's own log messages among them, with their time on standard error."""
-    console = _Console(stderr=True, quiet=quiet, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console = plain_console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
     start = time.monotonic()
 
     def step(text: str) -> None:

@@ -33,9 +33,9 @@ SEEN_EXPERTS = {
     "knn": "nearest neighbours, weighted by distance",
 }
 
-UNSEEN_EXPERTS = {
-    "eszsl": "bilinear map in closed form (Romera-Paredes & Torr)",
-    "dap": "direct attribute prediction (Lampert et al.)",
+UNSEEN_EXPERTS: dict[str, type[UnseenExpert]] = {
+    "eszsl": ESZSL,
+    "dap": DAP,
 }
 
 
@@ -64,8 +64,6 @@ def make_unseen_expert(name: str) -> UnseenExpert:
     >>> make_unseen_expert("eszsl")
     ESZSL()
     """
-    if name == "eszsl":
-        return ESZSL()
-    if name == "dap":
-        return DAP()
-    raise ValueError(f"unknown unseen expert {name!r}; choose from {', '.join(UNSEEN_EXPERTS)}")
+    if name not in UNSEEN_EXPERTS:
+        raise ValueError(f"unknown unseen expert {name!r}; choose from {', '.join(UNSEEN_EXPERTS)}")
+    return UNSEEN_EXPERTS[name]()
