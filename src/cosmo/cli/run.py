@@ -86,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
         help="descriptions file of the folder, without .mat (default %(default)s)")  # fmt: skip
     add("--attributes", metavar="FILE", help="text file that names the attributes, group::attribute a line")
     add("--original", action="store_true",
-        help="take the folder's original attributes (percentages) instead of the normalised ones")  # fmt: skip
+        help="take the folder's original attributes (percentages) instead of normalised ones")  # fmt: skip
     add("--out", metavar="DIR", help="where to write (default cosmo-runs/DATASET)")
     add("--json", action="store_true", help="print the results as JSON instead of a table")
     add("-q", "--quiet", action="store_true", help="no progress")
