@@ -272,8 +272,10 @@ class TestRepeats:
     def test_means_are_printed(self, repeated: Run):
         words = " ".join(repeated.out.replace("│", " ").split())
         assert "2 seeds" in words
-        for key in ("acc_ts", "acc_tr", "acc_h", "ausuc"):
+        names = {"acc_ts": "Acc_ts", "acc_tr": "Acc_tr", "acc_h": "Acc_H", "ausuc": "AUSUC"}
+        for key, name in names.items():
             mean = sum(100 * one["results"][-1][key] for one in repeated.results["repeats"]) / 2
+            assert repeated.results["summary_percent"]["COSMO"]["mean"][name] == pytest.approx(mean)
             assert re.search(rf"(?<![\d.]){mean:.1f} ±", words), key
 
     def test_methods_can_be_told_apart_in_80_columns(self, repeated: Run):

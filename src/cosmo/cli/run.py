@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -101,6 +102,8 @@ def run(args: argparse.Namespace) -> int:
     out = Path(args.out) if args.out else Path("cosmo-runs", Path(args.dataset).resolve().name)
     _check_dataset(args.dataset)
     out.mkdir(parents=True, exist_ok=True)
+    if not os.access(out, os.W_OK):
+        raise ValueError(f"cannot write to {out}; choose another --out")
     experiments: list[Experiment] = []
     with _progress(quiet=args.quiet) as step:
         for seed in range(args.seed, args.seed + args.repeats):
@@ -111,7 +114,13 @@ def run(args: argparse.Namespace) -> int:
             experiments.append(run_experiment(dataset, replace(settings, seed=seed)))
         step("writing the report")
         summary = summarise(experiments) if len(experiments) > 1 else None
-        extra = {"repeats": [e.to_dict() for e in experiments]} if summary is not None else None
+        extra = None
+        if summary is not None:
+            means = {
+                method: {block: row[block].to_dict() for block in summary.columns.unique(level=0)}
+                for method, row in summary.iterrows()
+            }
+            extra = {"repeats": [e.to_dict() for e in experiments], "summary_percent": means}
         page = write_report(experiments[0], out, extra=extra)
     if args.json:
         print(json.dumps({**experiments[0].to_dict(), **(extra or {})}, indent=2))
