@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from compositional import Task
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
-from test_unseen_experts import Task
 
 from cosmo.experts import ESZSL, SEEN_EXPERTS, ExpertPair, make_seen_expert
 from cosmo.experts.pair import fit_seen_expert

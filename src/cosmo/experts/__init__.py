@@ -13,14 +13,20 @@ from cosmo.experts.dap import DAP
 from cosmo.experts.eszsl import ESZSL
 from cosmo.experts.pair import ExpertPair
 from cosmo.experts.precomputed import PrecomputedExpert
+from cosmo.experts.ranking import ALE, SJE, DeViSE
+from cosmo.experts.sync import SynC
 
 __all__ = [
+    "ALE",
     "DAP",
     "ESZSL",
     "SEEN_EXPERTS",
+    "SJE",
     "UNSEEN_EXPERTS",
+    "DeViSE",
     "ExpertPair",
     "PrecomputedExpert",
+    "SynC",
     "UnseenExpert",
     "make_seen_expert",
     "make_unseen_expert",
@@ -36,6 +42,10 @@ SEEN_EXPERTS = {
 UNSEEN_EXPERTS: dict[str, type[UnseenExpert]] = {
     "eszsl": ESZSL,
     "dap": DAP,
+    "sje": SJE,
+    "devise": DeViSE,
+    "ale": ALE,
+    "sync": SynC,
 }
 
 

@@ -15,6 +15,7 @@ from scipy.linalg import eigh, solve, svd
 from scipy.sparse import csr_array
 
 from cosmo.experts.base import UnseenExpert
+from cosmo.experts.scaling import unit_rows
 from cosmo.validation import check_features
 
 __all__ = ["ESZSL"]
@@ -97,9 +98,7 @@ class ESZSL(UnseenExpert):
     def _standardised(self, attributes: NDArray[np.float32]) -> NDArray[np.float32]:
         if self.mean_ is None:
             return attributes
-        centred = attributes - self.mean_
-        length = np.linalg.norm(centred, axis=1, keepdims=True)
-        return centred / np.where(length > 0, length, 1)
+        return unit_rows(attributes - self.mean_)
 
 
 def _class_sums(X: NDArray[np.float32], codes: NDArray[np.intp], n_classes: int) -> NDArray[np.float64]:

@@ -1,0 +1,185 @@
+"""SJE, DeViSE and ALE: what they promise as unseen experts, and their losses."""
+
+import logging
+
+import numpy as np
+import pandas as pd
+import pytest
+from compositional import Task
+from sklearn.base import clone
+
+from cosmo.experts import select
+from cosmo.experts.ranking import ALE, SJE, DeViSE, margin_violations, unit_rows
+from cosmo.metrics import per_class_accuracy
+from cosmo.protocol import hold_out
+
+KINDS = [SJE, DeViSE, ALE]
+
+
+@pytest.fixture(scope="module")
+def task():
+    return Task()
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def expert(request, task):
+    return request.param().fit(task.X, task.y, task.table)
+
+
+def decided(kind, **parameters):
+    return kind(**{"learning_rate": 3.0, "epochs": 3, "temperature": 0.5, **parameters})
+
+
+def test_learns_combinations_far_above_chance(expert, task):
+    guess = task.unseen[expert.scores(task.X_new, task.table.loc[task.unseen]).argmax(axis=1)]
+    assert per_class_accuracy(task.y_new, guess, task.unseen) > 0.6  # chance is 1/8
+
+
+def test_probabilities_are_distributions(expert, task):
+    proba = expert.predict_proba(task.X_new, task.table)
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-5)
+    assert proba.dtype == np.float32
+
+
+def test_answers_for_any_set_of_classes(expert, task):
+    everything = expert.scores(task.X_new, task.table)
+    order = np.random.default_rng(0).permutation(len(task.table))[:7]
+    some = expert.scores(task.X_new, task.table.iloc[order])
+    np.testing.assert_allclose(some, everything[:, order], rtol=1e-4, atol=1e-5)
+
+
+def test_same_input_same_result(expert, task):
+    again = clone(expert).fit(task.X, task.y, task.table)
+    np.testing.assert_array_equal(again.scores(task.X_new, task.table), expert.scores(task.X_new, task.table))
+
+
+def test_unseen_rows_of_the_table_are_not_looked_at(expert, task):
+    other = task.table.copy()
+    other.loc[task.unseen] = 7.0
+    assert clone(expert).fit(task.X, task.y, other).decided_ == expert.decided_
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestTraining:
+    def test_relabelling_changes_nothing(self, kind, task):
+        rename = {label: i * 3 for i, label in enumerate(task.table.index)}
+        table = task.table.rename(index=rename)
+        plain = decided(kind).fit(task.X, task.y, task.table)
+        renamed = decided(kind).fit(task.X, pd.Index(task.y).map(rename), table.iloc[::-1])
+        np.testing.assert_allclose(
+            renamed.scores(task.X_new, table), plain.scores(task.X_new, task.table), rtol=1e-2, atol=2e-3
+        )
+
+    def test_seed_draws_the_order(self, kind, task):
+        one, two = (decided(kind, seed=seed).fit(task.X, task.y, task.table) for seed in (0, 1))
+        assert not np.array_equal(one.weights_, two.weights_)
+
+    def test_candidates_agree_with_single_fits(self, kind, task):
+        """Stopping a long training early gives what a short one gives."""
+        held = hold_out(task.y, seed=0)
+        chosen = select(kind(), task.X, task.y, task.table.loc[task.seen], held)
+        assert chosen.open_parameters() == []
+        single = clone(chosen).fit(task.X[held.seen_train], task.y[held.seen_train], task.table)
+        np.testing.assert_allclose(single.weights_, chosen.weights_, rtol=1e-4, atol=1e-5)
+
+    def test_keeps_what_is_given(self, kind, task):
+        held = hold_out(task.y, seed=0)
+        chosen = select(kind(epochs=2), task.X, task.y, task.table.loc[task.seen], held)
+        assert chosen.epochs == 2
+        assert chosen.learning_rate in kind.grid["learning_rate"]
+
+    def test_only_the_ratio_of_rate_and_margin_matters(self, kind, task):
+        plain = decided(kind, learning_rate=2.0).fit(task.X, task.y, task.table)
+        scaled = decided(kind, learning_rate=8.0, margin=4.0).fit(task.X, task.y, task.table)
+        np.testing.assert_allclose(scaled.weights_, 4 * plain.weights_, rtol=1e-4, atol=1e-4)
+
+    def test_first_step(self, kind, task):
+        """One batch from W = 0, in all attributes, against a literal sum over samples and classes."""
+        rng = np.random.default_rng(0)
+        rows = rng.permutation(len(task.y))[:40]
+        X, y = task.X[rows], task.y[rows]
+        expert = decided(kind, learning_rate=2.0, epochs=1).fit(X, y, task.table)
+        seen = task.table.loc[sorted(set(y))]
+        A = seen.to_numpy() - seen.to_numpy().mean(axis=0)
+        A /= np.linalg.norm(A, axis=1, keepdims=True)
+        Z = (X - X.mean(axis=0)) / X.std(axis=0)
+        Z /= np.linalg.norm(Z, axis=1, keepdims=True)
+        others = len(seen) - 1
+        weight = {
+            SJE: 1 / others,  # at W = 0 all violate alike
+            DeViSE: 1.0,
+            ALE: sum(1 / j for j in range(1, others + 1)) / others,
+        }[kind]
+        W = np.zeros((30, 10))
+        for z, true in zip(Z, seen.index.get_indexer(y), strict=True):
+            for wrong in range(len(seen)):
+                W += 2.0 / len(y) * weight * np.outer(z, A[true] - A[wrong])
+        np.testing.assert_allclose(expert.weights_, W, atol=1e-5)
+
+    def test_progress_is_logged(self, kind, task, caplog):
+        with caplog.at_level(logging.DEBUG, logger="cosmo.experts.ranking"):
+            decided(kind).fit(task.X, task.y, task.table)
+        assert sum("violations per sample" in message for message in caplog.messages) == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestInput:
+    def test_kinds_of_arrays_agree(self, kind, task, tmp_path):
+        plain = decided(kind).fit(task.X, task.y, task.table).scores(task.X_new, task.table)
+        np.save(tmp_path / "X.npy", task.X)
+        read_only = task.X.copy()
+        read_only.flags.writeable = False
+        for X in (np.load(tmp_path / "X.npy", mmap_mode="r"), read_only, task.X.astype(np.float64)):
+            again = decided(kind).fit(X, task.y, task.table).scores(task.X_new, task.table)
+            np.testing.assert_allclose(again, plain, rtol=1e-3, atol=1e-4)
+
+    def test_constant_feature(self, kind, task):
+        X = task.X.copy()
+        X[:, 3] = 2.5
+        assert np.isfinite(decided(kind).fit(X, task.y, task.table).scores(X, task.table)).all()
+
+    def test_class_with_one_sample(self, kind, task):
+        keep = np.ones(len(task.y), dtype=bool)
+        keep[np.flatnonzero(task.y == task.seen[0])[1:]] = False
+        expert = decided(kind).fit(task.X[keep], task.y[keep], task.table)
+        assert np.isfinite(expert.scores(task.X_new, task.table)).all()
+
+    def test_a_class_like_the_mean_is_scored(self, kind, task):
+        expert = decided(kind).fit(task.X, task.y, task.table)
+        mean = task.table.loc[task.seen].mean().to_frame("mean").T
+        assert np.isfinite(expert.scores(task.X_new, mean)).all()
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("learning_rate", 0.0), ("learning_rate", np.nan), ("margin", -1.0), ("epochs", 0), ("epochs", 1.5)],
+    )
+    def test_parameter_errors(self, kind, task, name, value):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            decided(kind, **{name: value}).fit(task.X, task.y, task.table)
+
+    def test_other_attributes_at_prediction(self, kind, task):
+        with pytest.raises(ValueError, match="10 attributes of the training"):
+            decided(kind).fit(task.X, task.y, task.table).scores(task.X_new, task.table.iloc[:, :-1])
+
+
+class TestLosses:
+    def test_margin_violations(self):
+        scores = np.array([[2.0, 0.5, 1.5], [0.0, 0.0, 3.0]], dtype=np.float32)
+        hinge = margin_violations(scores, np.array([0, 2]), 1.0)
+        np.testing.assert_allclose(hinge, [[0, 0, 0.5], [0, 0, 0]])
+
+    @pytest.mark.parametrize(
+        ("kind", "weights"),
+        [
+            (DeViSE, [[0, 1, 1], [0, 0, 0], [1, 0, 1]]),
+            (SJE, [[0, 0, 1], [0, 0, 0], [0.5, 0, 0.5]]),
+            (ALE, [[0, 0.75, 0.75], [0, 0, 0], [0.75, 0, 0.75]]),
+        ],
+    )
+    def test_violator_weights(self, kind, weights):
+        hinge = np.array([[0, 0.2, 0.7], [0, 0, 0], [0.3, 0, 0.3]], dtype=np.float32)
+        np.testing.assert_allclose(kind.violator_weights(hinge), weights)
+        assert kind.violator_weights(hinge).dtype == np.float32
+
+    def test_unit_rows(self):
+        np.testing.assert_allclose(unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])), [[0.6, 0.8], [0, 0]])

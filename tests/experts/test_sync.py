@@ -1,0 +1,179 @@
+"""SynC: what it promises as an unseen expert, its loss, and its closed forms."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from compositional import Task
+from scipy.optimize import approx_fprime
+from sklearn.base import clone
+from sklearn.svm import LinearSVC
+
+from cosmo.experts import select
+from cosmo.experts.sync import SynC, one_vs_other_loss, similarity
+from cosmo.metrics import per_class_accuracy
+from cosmo.protocol import hold_out
+
+
+@pytest.fixture(scope="module")
+def task():
+    return Task()
+
+
+@pytest.fixture(scope="module")
+def expert(task):
+    return SynC().fit(task.X, task.y, task.table)
+
+
+def decided(**parameters):
+    return SynC(**{"lam": 1e-4, "rho": 1.0, "temperature": 0.1, **parameters})
+
+
+def test_learns_combinations_far_above_chance(expert, task):
+    guess = task.unseen[expert.scores(task.X_new, task.table.loc[task.unseen]).argmax(axis=1)]
+    assert per_class_accuracy(task.y_new, guess, task.unseen) > 0.6  # chance is 1/8
+
+
+def test_probabilities_are_distributions(expert, task):
+    proba = expert.predict_proba(task.X_new, task.table)
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-5)
+    assert proba.dtype == np.float32
+
+
+def test_answers_for_any_set_of_classes(expert, task):
+    everything = expert.scores(task.X_new, task.table)
+    order = np.random.default_rng(0).permutation(len(task.table))[:7]
+    some = expert.scores(task.X_new, task.table.iloc[order])
+    np.testing.assert_allclose(some, everything[:, order], rtol=1e-4, atol=1e-5)
+
+
+def test_relabelling_changes_nothing(task):
+    rename = {label: i * 3 for i, label in enumerate(task.table.index)}
+    table = task.table.rename(index=rename)
+    plain = decided().fit(task.X, task.y, task.table)
+    renamed = decided().fit(task.X, pd.Index(task.y).map(rename), table.iloc[::-1])
+    np.testing.assert_allclose(
+        renamed.scores(task.X_new, table), plain.scores(task.X_new, task.table), rtol=2e-2, atol=5e-3
+    )
+
+
+def test_same_input_same_result(expert, task):
+    again = clone(expert).fit(task.X, task.y, task.table)
+    np.testing.assert_array_equal(again.scores(task.X_new, task.table), expert.scores(task.X_new, task.table))
+
+
+def test_unseen_rows_of_the_table_are_not_looked_at(expert, task):
+    other = task.table.copy()
+    other.loc[task.unseen] = 7.0
+    assert clone(expert).fit(task.X, task.y, other).decided_ == expert.decided_
+
+
+def test_candidates_agree_with_single_fits(task):
+    held = hold_out(task.y, seed=0)
+    chosen = select(SynC(), task.X, task.y, task.table.loc[task.seen], held)
+    assert chosen.open_parameters() == []
+    single = clone(chosen).fit(task.X[held.seen_train], task.y[held.seen_train], task.table)
+    np.testing.assert_allclose(single.classifiers(task.table), chosen.classifiers(task.table), atol=1e-6)
+
+
+def test_keeps_what_is_given(task):
+    held = hold_out(task.y, seed=0)
+    chosen = select(SynC(rho=3.0), task.X, task.y, task.table.loc[task.seen], held)
+    assert chosen.rho == 3.0
+    assert chosen.lam in SynC.grid["lam"]
+
+
+class TestInput:
+    def test_kinds_of_arrays_agree(self, task, tmp_path):
+        plain = decided().fit(task.X, task.y, task.table).scores(task.X_new, task.table)
+        np.save(tmp_path / "X.npy", task.X)
+        read_only = task.X.copy()
+        read_only.flags.writeable = False
+        for X in (np.load(tmp_path / "X.npy", mmap_mode="r"), read_only, task.X.astype(np.float64)):
+            again = decided().fit(X, task.y, task.table).scores(task.X_new, task.table)
+            np.testing.assert_allclose(again, plain, rtol=1e-3, atol=1e-3)
+
+    def test_constant_feature(self, task):
+        X = task.X.copy()
+        X[:, 3] = 0.0
+        assert np.isfinite(decided().fit(X, task.y, task.table).scores(X, task.table)).all()
+
+    def test_class_with_one_sample(self, task):
+        keep = np.ones(len(task.y), dtype=bool)
+        keep[np.flatnonzero(task.y == task.seen[0])[1:]] = False
+        expert = decided().fit(task.X[keep], task.y[keep], task.table)
+        assert np.isfinite(expert.scores(task.X_new, task.table)).all()
+
+    @pytest.mark.parametrize(("name", "value"), [("lam", 0.0), ("lam", np.nan), ("rho", -1.0)])
+    def test_parameter_errors(self, task, name, value):
+        with pytest.raises(ValueError, match=f"{name} must be positive"):
+            decided(**{name: value}).fit(task.X, task.y, task.table)
+
+    def test_equal_descriptions(self, task):
+        with pytest.raises(ValueError, match="no two descriptions differ"):
+            decided().fit(task.X, task.y, task.table * 0 + 0.1)
+
+    def test_descriptions_of_one_direction(self, task):
+        table = task.table * 0 + np.arange(1, 26)[:, None]
+        with pytest.raises(ValueError, match="no two descriptions differ"):
+            decided(centre=False).fit(task.X, task.y, table)
+
+    def test_one_class(self, task):
+        one = task.y == task.seen[0]
+        with pytest.raises(ValueError, match="one class only"):
+            decided().fit(task.X[one], task.y[one], task.table)
+
+    def test_other_attributes_at_prediction(self, task):
+        with pytest.raises(ValueError, match="10 attributes of the training"):
+            decided().fit(task.X, task.y, task.table).scores(task.X_new, task.table.iloc[:, :-1])
+
+    def test_a_class_far_from_all_others(self, task):
+        """All similarities underflow, yet their shares are defined."""
+        expert = decided(rho=1e4).fit(task.X, task.y, task.table)
+        far = pd.DataFrame(-np.ones((1, 10)), index=["far"], columns=task.table.columns)
+        assert np.isfinite(expert.scores(task.X_new, far)).all()
+
+
+class TestClassifiers:
+    def test_gradient(self):
+        rng = np.random.default_rng(0)
+        X, codes, penalty = rng.normal(size=(20, 4)), rng.integers(3, size=20), rng.random(4)
+        W = rng.normal(size=12)
+        gradient = one_vs_other_loss(W, X, codes, penalty)[1]
+        numeric = approx_fprime(W, lambda w: one_vs_other_loss(w, X, codes, penalty)[0], 1e-7)
+        np.testing.assert_allclose(gradient, numeric, atol=1e-5)
+
+    def test_loss(self):
+        """Against the formula, written out."""
+        rng = np.random.default_rng(1)
+        X, codes, W = rng.normal(size=(20, 4)), rng.integers(3, size=20), rng.normal(size=(4, 3))
+        t = np.where(codes[:, None] == np.arange(3), 1, -1)
+        expected = (np.maximum(0, 1 - t * (X @ W)) ** 2).mean() + 0.3 / 2 * (W**2).sum()
+        assert one_vs_other_loss(W.ravel(), X, codes, np.full(4, 0.3))[0] == pytest.approx(expected)
+
+    @pytest.mark.parametrize("lam", [1e-2, 1e-4])
+    def test_seen_classifiers_are_squared_hinge_machines(self, task, lam):
+        """One of the jointly fitted classifiers against scikit-learn's, at a well conditioned similarity."""
+        expert = decided(lam=lam, rho=8.0).fit(task.X, task.y, task.table)
+        X = task.X / np.linalg.norm(task.X, axis=1, keepdims=True)
+        C = 1 / (lam * len(X) * len(task.seen))
+        machine = LinearSVC(C=C, fit_intercept=False, dual=False, tol=1e-8, max_iter=10_000)
+        single = machine.fit(X, task.y == task.seen[4]).coef_[0]
+        found = expert.classifiers(task.table.loc[task.seen])[4]
+        np.testing.assert_allclose(found, single, atol=1e-2 * np.abs(single).max())
+
+    def test_mixtures_at_seen_classes_are_the_classifiers(self, task):
+        """So ρ makes no difference there, as long as the similarities are well conditioned."""
+        known = task.table.loc[task.seen]
+        sharp, soft = (decided(rho=rho).fit(task.X, task.y, task.table) for rho in (30.0, 3.0))
+        np.testing.assert_allclose(sharp.classifiers(known), soft.classifiers(known), atol=1e-8)
+        np.testing.assert_allclose(sharp.classifiers(known), sharp.phantoms_, atol=1e-3)
+
+    @pytest.mark.parametrize("centre", [True, False])
+    def test_signatures_have_unit_median_distance(self, task, centre):
+        expert = decided(centre=centre).fit(task.X, task.y, task.table * 7)
+        gaps = np.linalg.norm(expert.signatures_[:, None] - expert.signatures_, axis=2)
+        assert np.median(gaps[gaps > 1e-9]) == pytest.approx(1)
+
+    def test_similarity(self):
+        found = similarity(np.array([[0.0], [1.0]]), np.array([[0.0], [2.0]]), 0.5)
+        np.testing.assert_allclose(found, [[1 / (1 + np.exp(-2)), 1 / (1 + np.exp(2))], [0.5, 0.5]])
