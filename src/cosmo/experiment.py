@@ -20,7 +20,7 @@ from cosmo.classifier import Cosmo
 from cosmo.combinations import CalibratedStacking, Combination, GatedMixture, OperatingPoint
 from cosmo.curve import SeenUnseenCurve
 from cosmo.data import GZSLDataset
-from cosmo.experts import make_seen_expert, make_unseen_expert
+from cosmo.experts import UNSEEN_EXPERTS, make_seen_expert, make_unseen_expert
 from cosmo.gates import MaxSoftmaxGate, make_gate
 from cosmo.metrics import (
     GZSLScores,
@@ -150,7 +150,7 @@ class Experiment:
 
 def combinations(settings: Settings) -> dict[str, Combination]:
     """Return the rows of the table, in order, before the last one (COSMO itself)."""
-    expert = settings.unseen.upper()
+    expert = UNSEEN_EXPERTS[settings.unseen].__name__
     return {
         f"{expert} alone": CalibratedStacking(0.0),
         f"CS + {expert}": CalibratedStacking(),
