@@ -11,6 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from cosmo.experts.base import UnseenExpert, select
 from cosmo.experts.dap import DAP
 from cosmo.experts.eszsl import ESZSL
+from cosmo.experts.lago import LAGO
 from cosmo.experts.pair import ExpertPair
 from cosmo.experts.precomputed import PrecomputedExpert
 from cosmo.experts.ranking import ALE, SJE, DeViSE
@@ -20,6 +21,7 @@ __all__ = [
     "ALE",
     "DAP",
     "ESZSL",
+    "LAGO",
     "SEEN_EXPERTS",
     "SJE",
     "UNSEEN_EXPERTS",
@@ -46,6 +48,7 @@ UNSEEN_EXPERTS: dict[str, type[UnseenExpert]] = {
     "devise": DeViSE,
     "ale": ALE,
     "sync": SynC,
+    "lago": LAGO,
 }
 
 

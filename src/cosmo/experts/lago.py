@@ -1,0 +1,298 @@
+"""LAGO: attribute detectors joined by a soft OR inside groups and a soft AND between them.
+
+Atzmon & Chechik, "Probabilistic AND-OR attribute grouping for zero-shot learning", UAI 2018.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from cosmo.experts.and_or import (
+    Adam,
+    Gates,
+    Loss,
+    Weights,
+    group_membership,
+    hard_gates,
+    log_probabilities,
+    soft_gates,
+)
+from cosmo.experts.base import UnseenExpert
+from cosmo.validation import check_features
+
+__all__ = ["LAGO"]
+
+logger = logging.getLogger(__name__)
+
+Variant = Literal["singletons", "semantic-hard", "semantic-soft", "k-soft"]
+_CHUNK = 1 << 22  # values of G held at once when predicting
+
+
+class LAGO(UnseenExpert):
+    """Ask for one attribute of every group, and for no group to be missed.
+
+    An attribute is detected with probability `q_m(x) = σ(w_m·x + b_m)`. A class z has it with
+    probability `u_zm`, its description. With Γ_mk the probability that attribute m belongs to group k,
+
+    * a group fits by a soft OR over its attributes, or "none of them":
+      `G_zk(x) = Σ_m Γ_mk (u_zm/π_m) q_m(x) + Π_m (1 - u_zm Γ_mk) / Π_m (1 - π_m Γ_mk)`;
+    * a class fits by a soft AND over groups: `p(z|x) ∝ Π_k G_zk(x)`.
+
+    The priors π_m are the mean of the descriptions over the classes *asked about* and all attributes
+    (the reference's "uniform" prior), so the score of a class depends on the others in the table. The
+    detectors are trained end to end on the cross-entropy over the seen classes.
+
+    Groups are the distinct names in the first level of the description columns, wherever they stand;
+    the reference starts a new group whenever the name changes from one column to the next, which cuts
+    AWA's "parts" in two.
+
+    Parameters
+    ----------
+    variant : {"semantic-soft", "semantic-hard", "singletons", "k-soft"}
+        "singletons": every attribute is a group. "semantic-hard": the groups of the columns.
+        "semantic-soft": Γ starts at these groups and is trained. "k-soft": `n_groups` groups are
+        learned from scratch; the columns need not have groups. In the semantic variants the values of a
+        class within a group that sum to more than 1 are divided by the sum: attributes of a group
+        exclude each other.
+    epochs : int or None
+        Passes over the samples; where Γ is trained, pairs of a pass for the detectors and one for Γ.
+        None stops at the best accuracy on held-out classes.
+    n_groups : int
+        Of "k-soft".
+    learning_rate : float
+        Step of Adam, as the change it can make to the logit of an attribute at an average sample. The
+        reference's steps are for raw features and differ between data sets; this one does not depend on
+        the number and scale of features. (On ResNet features, 0.08 is about the reference's 1e-4.)
+    group_learning_rate : float
+        Step of Adam on the logits of Γ.
+    weight_decay : float
+        β: adds `β(|W|² + |b|²)` to the loss, for features scaled to mean absolute value 1.
+    class_decay : float
+        λ: adds `λ|W Uᵀ|²`, U the descriptions of the seen classes.
+    group_prior : float
+        ψ: adds `ψ|Γ - Γ_semantic|²` ("semantic-soft").
+    gain : float
+        ζ: Γ is the soft-max of ζ times its logits, which start at 1 inside the semantic group and 0
+        outside, or close to 0 for "k-soft". Hard groups are taken as exactly hard.
+    batch_size : int
+    seed : int
+        Draws the first weights and the order of samples.
+
+    Notes
+    -----
+    Descriptions must be probabilities, 0 to 1. A table with values beyond 1 and up to 100 is taken for
+    percentages, and divided by 100. A class described by zeros only does not score zero: "none of them"
+    fits it in every group, whatever the sample, and it acts as a background class. The reference keeps
+    such rows for classes out of play; here only the classes of the table count.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> columns = pd.MultiIndex.from_product([["shape", "colour"], range(2)])
+    >>> rows = [[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]]
+    >>> table = pd.DataFrame(rows, index=list("abcd"), columns=columns)
+    >>> y = np.repeat(list("abc"), 20)
+    >>> X = table.loc[y].to_numpy() + 0.1 * rng.normal(size=(60, 4))
+    >>> expert = LAGO("semantic-hard", epochs=50).fit(X, y, table)
+    >>> table.index[expert.scores([[0.0, 1.0, 0.0, 1.0]], table).argmax()]
+    'd'
+    """
+
+    reference: ClassVar[str] = "Atzmon & Chechik, UAI 2018"
+    needs: ClassVar[str] = "attributes with the probability that a class has each, in groups"
+    native: ClassVar[bool] = True
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40)}
+
+    def __init__(
+        self,
+        variant: Variant = "semantic-soft",
+        *,
+        epochs: int | None = None,
+        n_groups: int = 30,
+        learning_rate: float = 0.1,
+        group_learning_rate: float = 0.01,
+        weight_decay: float = 1e-4,
+        class_decay: float = 2e-3,
+        group_prior: float = 1e-2,
+        gain: float = 5.0,
+        batch_size: int = 64,
+        seed: int = 0,
+    ) -> None:
+        self.variant = variant
+        self.epochs = epochs
+        self.n_groups = n_groups
+        self.learning_rate = learning_rate
+        self.group_learning_rate = group_learning_rate
+        self.weight_decay = weight_decay
+        self.class_decay = class_decay
+        self.group_prior = group_prior
+        self.gain = gain
+        self.batch_size = batch_size
+        self.seed = seed
+
+    def check_suitable(self, table: pd.DataFrame) -> None:
+        """Raise `ValueError` unless the table has probabilities and the variant its groups."""
+        if self.variant not in get_args(Variant):
+            raise ValueError(f"unknown variant {self.variant!r}; choose from {', '.join(get_args(Variant))}")
+        if self.variant.startswith("semantic") and table.columns.nlevels < 2:
+            raise ValueError(
+                f"LAGO's variant {self.variant!r} needs groups of attributes, but the columns of the "
+                "descriptions have one level only; name the groups in a first column level, or use the "
+                "variant 'k-soft' or 'singletons'"
+            )
+        values = table.to_numpy()
+        if values.min() < 0 or values.max() > 100:
+            raise ValueError(
+                "LAGO takes descriptions for the probability that a class has an attribute: values must be "
+                f"in 0..1 (or percentages in 0..100), got {values.min():g} to {values.max():g}; embeddings "
+                "of text have no such meaning"
+            )
+        one_hot = np.count_nonzero(values, axis=1) <= 1
+        if not one_hot.any() and np.allclose(np.linalg.norm(values, axis=1), 1, atol=1e-3):
+            raise ValueError(
+                "LAGO takes descriptions for the probability that a class has an attribute, but every row "
+                "was scaled to unit length; use the table as it was before (read_xlsa17 reads it with "
+                "original=True)"
+            )
+
+    def _fit(
+        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
+    ) -> None:
+        if not decided["epochs"] >= 1:
+            raise ValueError(f"epochs must be at least 1, got {decided['epochs']}")
+        for epoch, weights in self._train(X, codes, attributes):
+            if epoch >= decided["epochs"]:
+                self.weights_ = weights
+                return
+
+    def _candidates(
+        self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
+    ) -> Iterator[Self]:
+        if self.epochs is not None:
+            yield from super()._candidates(X, codes, table)
+            return
+        # Stopping earlier is the same training cut short, so one training serves all.
+        trainer = self._with(table.columns)
+        for epoch, weights in trainer._train(X, codes, table.to_numpy()):
+            if epoch in self.grid["epochs"]:
+                candidate = self._with(table.columns, epochs=epoch)
+                candidate.percent_, candidate.scale_ = trainer.percent_, trainer.scale_
+                candidate.weights_ = weights.copy()
+                yield candidate
+            if epoch >= max(self.grid["epochs"]):
+                return
+
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+        """Return log-probabilities over the classes of the table, shape (n_samples, n_classes)."""
+        X = check_features(X, name="X")
+        u = self._probabilities_of(self.attributes(descriptions))
+        gates = self._gates(u, self.weights_)
+        result = np.empty((len(X), len(u)), dtype=np.float32)
+        step = max(1, _CHUNK // gates.constant.size)
+        for start in range(0, len(X), step):
+            Q = self.weights_.detect(X[start : start + step] / self.scale_)
+            result[start : start + step] = log_probabilities(gates(Q))
+        return result
+
+    def _probabilities_of(self, attributes: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return `u`, shape (n_classes, n_attributes), from a description table."""
+        u = attributes / np.float32(100 if self.percent_ else 1)
+        if u.min() < 0 or u.max() > 1:
+            raise ValueError(
+                f"descriptions must be in 0..{100 if self.percent_ else 1}, as those of the training; got "
+                f"{attributes.min():g} to {attributes.max():g}"
+            )
+        if self.variant.startswith("semantic"):
+            for columns in self._semantic_groups():
+                total = u[:, columns].sum(axis=1, keepdims=True)
+                u[:, columns] /= np.maximum(total, 1)
+        return u
+
+    def _semantic_groups(self) -> list[NDArray[np.intp]]:
+        """Return the columns of each group, in order of first appearance."""
+        names = pd.factorize(self.columns_.get_level_values(0))[0]
+        return [np.flatnonzero(names == k) for k in range(names.max() + 1)]
+
+    def _groups(self) -> list[NDArray[np.intp]]:
+        """Return the columns of each group of the variants with hard groups."""
+        if self.variant == "singletons":
+            return [np.array([m]) for m in range(len(self.columns_))]
+        return self._semantic_groups()
+
+    def _gates(self, u: NDArray[Any], weights: Weights) -> Gates:
+        if weights.V is None:
+            return hard_gates(u, self._groups())
+        return soft_gates(u, group_membership(weights.V, self.gain))
+
+    def _start(self, n_features: int, rng: np.random.Generator) -> Weights:
+        """Return the weights before training: orthogonal detectors, and Γ's logits if it is trained."""
+        n_attributes = len(self.columns_)
+        # The draw is tall, so its QR factor has orthonormal columns.
+        tall = rng.normal(size=sorted((n_features, n_attributes), reverse=True))
+        W = 0.1 * np.linalg.qr(tall)[0]
+        V: NDArray[np.float32] | None = None
+        if self.variant == "semantic-soft":
+            V = self._semantic_gamma()
+        elif self.variant == "k-soft":
+            uniform = rng.random((n_attributes, self.n_groups))
+            V = (1e-3 * (uniform - uniform.mean())).astype(np.float32)
+        W = W if n_features >= n_attributes else W.T
+        return Weights(np.ascontiguousarray(W, dtype=np.float32), np.zeros(n_attributes, np.float32), V)
+
+    def _semantic_gamma(self) -> NDArray[np.float32]:
+        names = pd.factorize(self.columns_.get_level_values(0))[0]
+        return np.eye(names.max() + 1, dtype=np.float32)[names]
+
+    def _train(
+        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32]
+    ) -> Iterator[tuple[int, Weights]]:
+        """Train without end; yield the number of epochs done and the weights, which then train on."""
+        self._check_parameters()
+        self.percent_ = bool(attributes.max() > 1)
+        self.scale_ = np.float32(np.mean([np.abs(row).mean(dtype=np.float64) for row in X]) or 1)
+        u = self._probabilities_of(attributes)
+        target = self._semantic_gamma() if self.variant == "semantic-soft" else None
+        loss = Loss(u, self.weight_decay, self.class_decay, self.gain, self.group_prior, target)
+        rng = np.random.default_rng(self.seed)
+        weights = self._start(X.shape[1], rng)
+        step = self.learning_rate / X.shape[1]
+        detectors = [Adam(weights.W, step), Adam(weights.b, step)]
+        grouping = [] if weights.V is None else [Adam(weights.V, self.group_learning_rate)]
+        epoch = 0
+        while True:
+            epoch += 1
+            total = 0.0
+            gates = self._gates(u, weights)
+            for rows in self._batches(len(X), rng):
+                value, *gradients = loss.detectors(X[rows] / self.scale_, codes[rows], gates, weights)
+                total += value * len(rows)
+                for adam, gradient in zip(detectors, gradients, strict=True):
+                    adam.update(gradient)
+            for adam in grouping:
+                for rows in self._batches(len(X), rng):
+                    Q = weights.detect(X[rows] / self.scale_)
+                    adam.update(loss.grouping(Q, codes[rows], adam.weights)[1])
+            if epoch % 10 == 0:
+                logger.info("LAGO %s: epoch %d, mean log-loss %.4f", self.variant, epoch, total / len(X))
+            yield epoch, weights
+
+    def _check_parameters(self) -> None:
+        for name in ("n_groups", "batch_size"):
+            if not getattr(self, name) >= 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("learning_rate", "group_learning_rate", "gain"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        for name in ("weight_decay", "class_decay", "group_prior"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+
+    def _batches(self, n: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
+        order = rng.permutation(n)
+        return [order[start : start + self.batch_size] for start in range(0, n, self.batch_size)]
