@@ -301,3 +301,10 @@ class TestInput:
             make("k-soft", n_groups=0).fit(task.X, task.y, task.table)
         with pytest.raises(ValueError, match="learning_rate must be positive, got 0"):
             make("k-soft", learning_rate=0).fit(task.X, task.y, task.table)
+
+
+def test_embeddings_are_not_taken_for_percentages():
+    """Sentence embeddings after a rectifier lie between 0 and a few units."""
+    task = Task()
+    with pytest.raises(ValueError, match="got 0 to 6.5; embeddings of text"):
+        LAGO("singletons", epochs=1).fit(task.X, task.y, task.table * 6.5)

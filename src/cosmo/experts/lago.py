@@ -86,8 +86,8 @@ class LAGO(UnseenExpert):
 
     Notes
     -----
-    Descriptions must be probabilities, 0 to 1. A table with values beyond 1 and up to 100 is taken for
-    percentages, and divided by 100. A class described by zeros only does not score zero: "none of them"
+    Descriptions must be probabilities, 0 to 1. A table whose largest value is between 10 and 100 is taken
+    for percentages, and divided by 100. A class described by zeros only does not score zero: "none of them"
     fits it in every group, whatever the sample, and it acts as a background class. The reference keeps
     such rows for classes out of play; here only the classes of the table count.
 
@@ -140,14 +140,9 @@ class LAGO(UnseenExpert):
         """Raise `ValueError` unless the table has probabilities and the variant its groups."""
         if self.variant not in get_args(Variant):
             raise ValueError(f"unknown variant {self.variant!r}; choose from {', '.join(get_args(Variant))}")
-        if self.variant.startswith("semantic") and table.columns.nlevels < 2:
-            raise ValueError(
-                f"LAGO's variant {self.variant!r} needs groups of attributes, but the columns of the "
-                "descriptions have one level only; name the groups in a first column level, or use the "
-                "variant 'k-soft' or 'singletons'"
-            )
         values = table.to_numpy()
-        if values.min() < 0 or values.max() > 100:
+        # No table of percentages stays below 10, but embeddings do.
+        if values.min() < 0 or 1 < values.max() <= 10 or values.max() > 100:
             raise ValueError(
                 "LAGO takes descriptions for the probability that a class has an attribute: values must be "
                 f"in 0..1 (or percentages in 0..100), got {values.min():g} to {values.max():g}; embeddings "
@@ -157,8 +152,14 @@ class LAGO(UnseenExpert):
         if not one_hot.any() and np.allclose(np.linalg.norm(values, axis=1), 1, atol=1e-3):
             raise ValueError(
                 "LAGO takes descriptions for the probability that a class has an attribute, but every row "
-                "was scaled to unit length; use the table as it was before (read_xlsa17 reads it with "
-                "original=True)"
+                "was scaled to unit length; use the table as it was before (`original=True` in read_xlsa17, "
+                "`--original` in cosmo run)"
+            )
+        if self.variant.startswith("semantic") and table.columns.nlevels < 2:
+            raise ValueError(
+                f"LAGO's variant {self.variant!r} needs groups of attributes, but the columns of the "
+                "descriptions have one level only; name the groups in a first column level, or use the "
+                "variant 'k-soft' or 'singletons'"
             )
 
     def _fit(

@@ -70,9 +70,10 @@ class ExpertPair:
         held : HoldOut
         """
         codes = encode_labels(y, descriptions.index, name="y")
+        chosen = select(unseen, X, descriptions.index[codes], descriptions, held)
         return cls(
             fit_seen_expert(seen, X[held.seen_train], codes[held.seen_train]),
-            select(unseen, X, descriptions.index[codes], descriptions, held),
+            chosen,
             descriptions,
             descriptions.index[np.unique(codes[held.seen_train])],
         )
