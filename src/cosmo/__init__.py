@@ -14,6 +14,7 @@ _PUBLIC = {
     "DAP": "cosmo.experts",
     "ESZSL": "cosmo.experts",
     "GZSLDataset": "cosmo.data",
+    "LAGO": "cosmo.experts",
     "MaxSoftmaxGate": "cosmo.gates",
     "Protocol": "cosmo.protocol",
     "SeenUnseenCurve": "cosmo.curve",
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from cosmo.classifier import Cosmo
     from cosmo.curve import SeenUnseenCurve
     from cosmo.data import GZSLDataset, Split
-    from cosmo.experts import DAP, ESZSL
+    from cosmo.experts import DAP, ESZSL, LAGO
     from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
     from cosmo.protocol import Protocol
 
