@@ -289,6 +289,8 @@ def _load(path: Path, fields: Sequence[str]) -> dict[str, Any]:
         check_v5(path.read_bytes(), fields)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="Unreadable variable|Duplicate variable")
+        # Newer versions announce another class for sparse matrices, which no layout here has.
+        warnings.filterwarnings("ignore", message="The default value for `spmatrix`")
         values: dict[str, Any] = loadmat(path, variable_names=list(fields), appendmat=False)
     return {field: values[field] for field in fields if field in values}
 
