@@ -116,15 +116,6 @@ class TestGate:
         model = GatedMixture(ConfidenceGate()).fit(out)
         np.testing.assert_allclose(model.gate_.weights_, expected.weights_)
 
-    def test_or_from_the_rows_it_is_given(self):
-        out = sample()
-        rows = np.arange(20, 90)
-        expected = ConfidenceGate().fit(out.seen[rows], out.unseen[rows], out.is_seen[rows])
-        model = GatedMixture(ConfidenceGate()).fit(out, rows)
-        np.testing.assert_allclose(model.gate_.weights_, expected.weights_)
-        other = GatedMixture(ConfidenceGate()).fit_gate(out, np.arange(100))
-        assert not np.allclose(other.gate_.weights_, expected.weights_)
-
     def test_open_parameters_are_decided_on_the_other_rows(self):
         out = sample()
         rows = np.arange(len(out))

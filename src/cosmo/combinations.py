@@ -18,6 +18,7 @@ from cosmo.curve import CurvePoint, SeenUnseenCurve
 from cosmo.gates import Gate, MaxSoftmaxGate
 from cosmo.mixture import Smoothing, check_smoothing, combine, gate_belief, tie_log_odds
 from cosmo.outputs import ExpertOutputs
+from cosmo.protocol import gating_split
 
 __all__ = [
     "PRIOR_WEIGHTS",
@@ -50,7 +51,7 @@ class Combination(BaseEstimator, ABC):  # type: ignore[misc]
     operating_point_: OperatingPoint
 
     @abstractmethod
-    def fit(self, outputs: ExpertOutputs, gating_train: NDArray[np.intp] | None = None) -> Self:
+    def fit(self, outputs: ExpertOutputs) -> Self:
         """Learn what there is to learn, and choose the operating point, on validation outputs."""
 
     @abstractmethod
@@ -125,27 +126,23 @@ class GatedMixture(Combination):
         self.softnesses = softnesses
         self.prior_weights = prior_weights
 
-    def fit(self, outputs: ExpertOutputs, gating_train: NDArray[np.intp] | None = None) -> Self:
-        """Fit the gate on the rows `gating_train`, then choose the point of best Acc_H on all rows.
+    def fit(self, outputs: ExpertOutputs) -> Self:
+        """Fit the gate on Gating-Train, then choose the point of best Acc_H on all rows.
 
         Parameters
         ----------
         outputs : ExpertOutputs
             Labelled outputs on GZSL-Val, by experts that were not trained on these rows.
-        gating_train : array of int, optional
-            Rows of Gating-Train; the others are Gating-Val. None: two of every three.
         """
-        self.fit_gate(outputs, gating_train)
+        self.fit_gate(outputs)
         return self.operate_at(outputs)
 
-    def fit_gate(self, outputs: ExpertOutputs, gating_train: NDArray[np.intp] | None = None) -> Self:
+    def fit_gate(self, outputs: ExpertOutputs) -> Self:
         """Fit the gate only."""
         self._check()
-        rows = np.arange(len(outputs))
-        train = rows[rows % 3 != 0] if gating_train is None else gating_train
-        val = np.setdiff1d(rows, train)
+        train, val = gating_split(len(outputs))
         if len({*outputs.is_seen[train]}) < 2 or len({*outputs.is_seen[val]}) < 2:
-            train = val = rows  # too few samples to spare any
+            train = val = np.arange(len(outputs))  # too few samples to spare any
         gate = self.gate if self.gate is not None else MaxSoftmaxGate()
         gate = gate.tuned(outputs.seen, outputs.unseen, outputs.is_seen, train, val)
         self.gate_ = gate.fit(outputs.seen[train], outputs.unseen[train], outputs.is_seen[train])
@@ -261,7 +258,7 @@ class CalibratedStacking(Combination):
     def __init__(self, constant: float | None = None) -> None:
         self.constant = constant
 
-    def fit(self, outputs: ExpertOutputs, gating_train: NDArray[np.intp] | None = None) -> Self:
+    def fit(self, outputs: ExpertOutputs) -> Self:
         """Choose the constant on labelled validation outputs, unless it is given."""
         if self.constant is not None:
             self.operating_point_ = OperatingPoint(float(self.constant))

@@ -33,7 +33,7 @@ from cosmo.metrics import (
 )
 from cosmo.mixture import Smoothing
 from cosmo.outputs import ExpertOutputs
-from cosmo.protocol import Protocol
+from cosmo.protocol import Protocol, gating_split
 
 __all__ = ["Evaluation", "Experiment", "Settings", "evaluate", "run_experiment", "summarise"]
 
@@ -221,7 +221,7 @@ def _facts(model: Cosmo, validation: ExpertOutputs, test: ExpertOutputs) -> dict
 
     A gate's measures are NaN where Gating-Val is so small that it has one domain only.
     """
-    gating_val = validation[np.arange(0, len(validation), 3)]
+    gating_val = validation[gating_split(len(validation))[1]]
     truth = test.classes[test.labels]
     facts = {
         "seen_expert_accuracy": zsl_accuracy(truth, test.seen, test.seen_classes),

@@ -35,6 +35,7 @@ __all__ = [
     "SealedTestError",
     "authors_hold_out",
     "class_folds",
+    "gating_split",
     "hold_out",
 ]
 
@@ -44,6 +45,18 @@ PUBLISHED_SEEDS = {"AWA1": 1003, "CUB": 1002, "SUN": 1004, "FLO": 1000}
 
 class SealedTestError(RuntimeError):
     """Test rows or unseen classes were about to be used for fitting or selection."""
+
+
+def gating_split(n_rows: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the positions of Gating-Train and Gating-Val within a GZSL-Val of `n_rows` rows.
+
+    Examples
+    --------
+    >>> gating_split(5)
+    (array([1, 2, 4]), array([0, 3]))
+    """
+    rows = np.arange(n_rows)
+    return rows[rows % 3 != 0], rows[rows % 3 == 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,12 +99,12 @@ class HoldOut:
     @property
     def gating_val(self) -> NDArray[np.intp]:
         """Every third row of GZSL-Val."""
-        return self.gzsl_val[::3]
+        return self.gzsl_val[gating_split(len(self.gzsl_val))[1]]
 
     @property
     def gating_train(self) -> NDArray[np.intp]:
         """The rows of GZSL-Val that are not in Gating-Val."""
-        return np.delete(self.gzsl_val, np.s_[::3])
+        return self.gzsl_val[gating_split(len(self.gzsl_val))[0]]
 
     def within(self, rows: ArrayLike) -> HoldOut:
         """Return the same hold-out in positions of the subset `rows`."""

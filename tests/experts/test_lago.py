@@ -21,11 +21,6 @@ def make(variant, **parameters):
     return LAGO(variant, **{"epochs": EPOCHS, "n_groups": 4, "batch_size": 32, **parameters})
 
 
-@pytest.fixture(scope="module")
-def task():
-    return Task()
-
-
 @pytest.fixture(scope="module", params=VARIANTS)
 def expert(request, task):
     return make(request.param).fit(task.X, task.y, task.table)

@@ -2,18 +2,12 @@
 
 import numpy as np
 import pytest
-from compositional import Task
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from cosmo.experts import ESZSL, SEEN_EXPERTS, ExpertPair, make_seen_expert
 from cosmo.experts.pair import fit_seen_expert
 from cosmo.protocol import hold_out
-
-
-@pytest.fixture(scope="module")
-def task():
-    return Task()
 
 
 @pytest.fixture(scope="module")

@@ -3,47 +3,17 @@
 import numpy as np
 import pandas as pd
 import pytest
-from compositional import Task
 from scipy.optimize import approx_fprime
 from sklearn.base import clone
 from sklearn.svm import LinearSVC
 
 from cosmo.experts import select
 from cosmo.experts.sync import SynC, one_vs_other_loss, similarity
-from cosmo.metrics import per_class_accuracy
 from cosmo.protocol import hold_out
-
-
-@pytest.fixture(scope="module")
-def task():
-    return Task()
-
-
-@pytest.fixture(scope="module")
-def expert(task):
-    return SynC().fit(task.X, task.y, task.table)
 
 
 def decided(**parameters):
     return SynC(**{"lam": 1e-4, "rho": 1.0, "temperature": 0.1, **parameters})
-
-
-def test_learns_combinations_far_above_chance(expert, task):
-    guess = task.unseen[expert.scores(task.X_new, task.table.loc[task.unseen]).argmax(axis=1)]
-    assert per_class_accuracy(task.y_new, guess, task.unseen) > 0.6  # chance is 1/8
-
-
-def test_probabilities_are_distributions(expert, task):
-    proba = expert.predict_proba(task.X_new, task.table)
-    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-5)
-    assert proba.dtype == np.float32
-
-
-def test_answers_for_any_set_of_classes(expert, task):
-    everything = expert.scores(task.X_new, task.table)
-    order = np.random.default_rng(0).permutation(len(task.table))[:7]
-    some = expert.scores(task.X_new, task.table.iloc[order])
-    np.testing.assert_allclose(some, everything[:, order], rtol=1e-4, atol=1e-5)
 
 
 def test_relabelling_changes_nothing(task):
@@ -54,17 +24,6 @@ def test_relabelling_changes_nothing(task):
     np.testing.assert_allclose(
         renamed.scores(task.X_new, table), plain.scores(task.X_new, task.table), rtol=2e-2, atol=5e-3
     )
-
-
-def test_same_input_same_result(expert, task):
-    again = clone(expert).fit(task.X, task.y, task.table)
-    np.testing.assert_array_equal(again.scores(task.X_new, task.table), expert.scores(task.X_new, task.table))
-
-
-def test_unseen_rows_of_the_table_are_not_looked_at(expert, task):
-    other = task.table.copy()
-    other.loc[task.unseen] = 7.0
-    assert clone(expert).fit(task.X, task.y, other).decided_ == expert.decided_
 
 
 def test_candidates_agree_with_single_fits(task):
@@ -83,26 +42,6 @@ def test_keeps_what_is_given(task):
 
 
 class TestInput:
-    def test_kinds_of_arrays_agree(self, task, tmp_path):
-        plain = decided().fit(task.X, task.y, task.table).scores(task.X_new, task.table)
-        np.save(tmp_path / "X.npy", task.X)
-        read_only = task.X.copy()
-        read_only.flags.writeable = False
-        for X in (np.load(tmp_path / "X.npy", mmap_mode="r"), read_only, task.X.astype(np.float64)):
-            again = decided().fit(X, task.y, task.table).scores(task.X_new, task.table)
-            np.testing.assert_allclose(again, plain, rtol=1e-3, atol=1e-3)
-
-    def test_constant_feature(self, task):
-        X = task.X.copy()
-        X[:, 3] = 0.0
-        assert np.isfinite(decided().fit(X, task.y, task.table).scores(X, task.table)).all()
-
-    def test_class_with_one_sample(self, task):
-        keep = np.ones(len(task.y), dtype=bool)
-        keep[np.flatnonzero(task.y == task.seen[0])[1:]] = False
-        expert = decided().fit(task.X[keep], task.y[keep], task.table)
-        assert np.isfinite(expert.scores(task.X_new, task.table)).all()
-
     @pytest.mark.parametrize(("name", "value"), [("lam", 0.0), ("lam", np.nan), ("rho", -1.0)])
     def test_parameter_errors(self, task, name, value):
         with pytest.raises(ValueError, match=f"{name} must be positive"):

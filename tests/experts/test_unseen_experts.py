@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from compositional import Task
 from sklearn.base import clone
 
 from cosmo.experts import (
@@ -32,11 +31,6 @@ DECIDED = {
     "sync": SynC(2.0**-16, 1.0, temperature=0.1),
     "lago": LAGO(epochs=4),
 }
-
-
-@pytest.fixture(scope="module")
-def task():
-    return Task()
 
 
 @pytest.fixture(scope="module", params=list(EXPERTS))
