@@ -31,5 +31,6 @@ clean:
 	touch $@
 
 .venv/dev.stamp: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	$(BIN)/python -m pip install --quiet "torch==2.13.0"
+	$(BIN)/python -m pip install --quiet -e ".[dev,torch]"
 	touch $@ .venv/core.stamp

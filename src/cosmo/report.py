@@ -24,6 +24,7 @@ from PIL import Image
 import cosmo
 from cosmo.data import GZSLDataset
 from cosmo.experiment import Evaluation, Experiment
+from cosmo.files import write_whole
 from cosmo.plots import plot_plane
 
 __all__ = ["write_report"]
@@ -53,20 +54,11 @@ def write_report(
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # a name in another script: drawn as boxes
         figure.savefig(png, format="png", dpi=150)
         page = _page(run, figure, experiment.dataset)
-    _write(target / "results.json", json.dumps({**run, **(extra or {})}, indent=2).encode())
-    _write(target / "curves.csv", _curves(experiment.evaluations).encode())
-    _write(target / "plane.png", png.getvalue())
-    _write(target / "report.html", page.encode())
+    write_whole(target / "results.json", json.dumps({**run, **(extra or {})}, indent=2).encode())
+    write_whole(target / "curves.csv", _curves(experiment.evaluations).encode())
+    write_whole(target / "plane.png", png.getvalue())
+    write_whole(target / "report.html", page.encode())
     return target / "report.html"
-
-
-def _write(path: Path, content: bytes) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_bytes(content)
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _curves(evaluations: Sequence[Evaluation]) -> str:

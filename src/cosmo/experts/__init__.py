@@ -8,18 +8,21 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from cosmo.experts.base import UnseenExpert, select
+from cosmo.experts.base import UnseenExpert
 from cosmo.experts.dap import DAP
+from cosmo.experts.dem import DEM
 from cosmo.experts.eszsl import ESZSL
 from cosmo.experts.lago import LAGO
 from cosmo.experts.pair import ExpertPair
 from cosmo.experts.precomputed import PrecomputedExpert
 from cosmo.experts.ranking import ALE, SJE, DeViSE
+from cosmo.experts.selection import select
 from cosmo.experts.sync import SynC
 
 __all__ = [
     "ALE",
     "DAP",
+    "DEM",
     "ESZSL",
     "LAGO",
     "SEEN_EXPERTS",
@@ -49,6 +52,7 @@ UNSEEN_EXPERTS: dict[str, type[UnseenExpert]] = {
     "ale": ALE,
     "sync": SynC,
     "lago": LAGO,
+    "dem": DEM,
 }
 
 

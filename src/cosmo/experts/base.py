@@ -1,4 +1,4 @@
-"""The contract of an unseen (zero-shot) expert, and the choice of its parameters on held-out classes."""
+"""The contract of an unseen (zero-shot) expert."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid
 
-from cosmo.metrics import zsl_accuracy
-from cosmo.probabilities import fit_temperature, soften
-from cosmo.protocol import HoldOut, hold_out
+from cosmo.experts.selection import select
+from cosmo.probabilities import soften
+from cosmo.protocol import hold_out
 from cosmo.validation import check_descriptions, check_features, encode_labels
 
-__all__ = ["UnseenExpert", "select"]
+__all__ = ["UnseenExpert"]
 
 
 class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
@@ -37,7 +37,16 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
     """What the descriptions must be."""
     native: ClassVar[bool] = False
     """Whether `scores` are log-probabilities already; then there is no temperature."""
+    needs_torch: ClassVar[bool] = False
+    """Whether training takes the extra "torch"."""
+    reads_unseen: ClassVar[bool] = False
+    """Whether training reads the descriptions of classes without samples."""
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {}
+    """Values to try for parameters that are None."""
+    trained_apart: ClassVar[str | None] = None
+    """The parameter of `grid` whose values share no work, so that `select` can stop between them."""
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
+    """Published parameters by name (a data set, and a variant where there are several)."""
 
     def fit(
         self, X: ArrayLike, y: Iterable[Hashable], descriptions: pd.DataFrame, *, seed: int | None = 0
@@ -49,7 +58,8 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         X : array of shape (n_samples, n_features)
         y : labels, length n_samples
         descriptions : DataFrame
-            Has a row for every class in `y`; rows of other classes are not looked at.
+            Has a row for every class in `y`; rows of other classes are not looked at, except by methods
+            that say so (`reads_unseen`).
         seed : int
             Draws the classes held out to choose parameters that are None.
         """
@@ -58,7 +68,8 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         codes = encode_labels(y, table.index, name="y")
         if len(codes) != len(X):
             raise ValueError(f"X has {len(X)} rows but y has {len(codes)} labels")
-        table = table.iloc[np.unique(codes)]
+        used = np.isin(np.arange(len(table)), codes)
+        others, table = table[~used], table[used]
         self.check_suitable(table)
         codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
         if len(table) < 2:
@@ -68,6 +79,7 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
             decided = select(self, X, table.index[codes], table, hold_out(codes, seed=seed))
         self.decided_ = {name: getattr(decided, name) for name in self.choices()}
         self.columns_ = table.columns
+        self.others_ = others.to_numpy() if self.reads_unseen else None
         self._fit(X, codes, table.to_numpy(), **self.decided_)
         return self
 
@@ -93,7 +105,8 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Iterator[Self]:
         """Yield fitted copies for all values of the open parameters (temperature aside).
 
-        Override where fits share work.
+        Override where fits share work. A copy finds its accuracy on held-out classes in `accuracy_` when
+        the next one is asked for, so that a training which no longer improves can end.
         """
         open_grid = {name: self.grid[name] for name in self.open_parameters() if name in self.grid}
         for values in ParameterGrid(open_grid):
@@ -105,6 +118,7 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         """Return a copy with these parameters, ready for its learned weights."""
         copy: Self = clone(self).set_params(**values)
         copy.columns_ = columns
+        copy.others_ = getattr(self, "others_", None)
         copy.decided_ = {name: getattr(copy, name) for name in self.choices()}
         return copy
 
@@ -129,49 +143,3 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
                 f"order; got {table.shape[1]} columns"
             )
         return table.to_numpy()
-
-
-def select(
-    expert: UnseenExpert,
-    X: NDArray[np.float32],
-    y: Iterable[Hashable],
-    descriptions: pd.DataFrame,
-    held: HoldOut,
-) -> UnseenExpert:
-    """Return a copy fitted on Seen-Train with all open parameters decided.
-
-    The values of `expert.grid` are compared by per-class accuracy on Unseen-Val among the held-out classes:
-    telling unseen classes apart is the expert's job, weighing them against seen ones is COSMO's. The
-    temperature has the largest likelihood on GZSL-Val. Cloning the result and fitting it on all rows
-    gives the expert of the test stage.
-
-    Parameters
-    ----------
-    expert : UnseenExpert
-        Parameters that are None are open.
-    X, y, descriptions
-        Training rows, and a table with a row for every class in `y`.
-    held : HoldOut
-        Rows of `X` for learning and for choosing.
-    """
-    table = check_descriptions(descriptions)
-    codes = encode_labels(y, table.index, name="y")
-    expert.check_suitable(table)
-    seen, unseen = np.unique(codes[held.seen_train]), np.unique(codes[held.unseen_val])
-    X_unseen, truth = X[held.unseen_val], codes[held.unseen_val]
-
-    def accuracy(candidate: UnseenExpert) -> float:
-        scores = candidate.scores(X_unseen, table.iloc[unseen])
-        # Rounded, so that equal accuracies stay equal however the classes are ordered.
-        return round(zsl_accuracy(truth, scores, unseen), 12)
-
-    train_codes = np.searchsorted(seen, codes[held.seen_train])
-    fitted = expert._candidates(X[held.seen_train], train_codes, table.iloc[seen])
-    best = max(fitted, key=accuracy) if set(expert.open_parameters()) - {"temperature"} else next(fitted)
-    if "temperature" in best.open_parameters():
-        both = np.concatenate([seen, unseen])
-        target = pd.Index(both).get_indexer(codes[held.gzsl_val])
-        temperature = fit_temperature(best.scores(X[held.gzsl_val], table.iloc[both]), target)
-        best.set_params(temperature=temperature)
-        best.decided_["temperature"] = temperature
-    return best

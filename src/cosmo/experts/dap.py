@@ -51,6 +51,7 @@ class DAP(UnseenExpert):
     reference: ClassVar[str] = "Lampert, Nickisch & Harmeling, TPAMI 2014"
     needs: ClassVar[str] = "attributes, of which some classes have more than others"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"C": (1e-4, 1e-3, 1e-2, 1e-1)}
+    trained_apart: ClassVar[str | None] = "C"
 
     def __init__(self, C: float | None = None, *, temperature: float | None = None) -> None:
         self.C = C

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier
 
-from cosmo.experts.base import UnseenExpert, select
+from cosmo.experts.base import UnseenExpert
+from cosmo.experts.selection import select
 from cosmo.outputs import ExpertOutputs
 from cosmo.protocol import HoldOut
 from cosmo.validation import encode_labels

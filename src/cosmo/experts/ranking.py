@@ -58,6 +58,7 @@ class RankingExpert(UnseenExpert):
         "learning_rate": (1.0, 3.0, 10.0, 30.0),
         "epochs": (1, 3, 10, 20, 40),
     }
+    trained_apart: ClassVar[str | None] = "learning_rate"
 
     def __init__(
         self,

@@ -1,0 +1,178 @@
+"""Results on disk, found again by what they were computed from.
+
+The name of an entry is a fingerprint of everything that went into it: data, parameters and the code that
+did the work. Nothing is ever out of date; what no longer fits is simply not found.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import io
+import json
+import logging
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sklearn
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from cosmo.files import write_whole
+
+__all__ = ["Cache", "fingerprint"]
+
+logger = logging.getLogger(__name__)
+
+Entry = dict[str, Any]
+
+
+def fingerprint(*parts: Any) -> str:
+    """Return a name for these values: the same for equal values, on any machine, in any order of runs.
+
+    Takes numbers, strings, arrays, tables, estimators (class, parameters and the code behind them),
+    dataclasses, and lists and dicts of those.
+
+    Examples
+    --------
+    >>> fingerprint("a", 1) == fingerprint("a", 1), fingerprint("a", 1) == fingerprint("a", 1.0)
+    (True, False)
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        for piece in _pieces(part):
+            digest.update(len(piece).to_bytes(8, "little"))
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(value: Any) -> Iterator[bytes | memoryview]:
+    """Yield a value as bytes; what is of another type or shape never gives the same."""
+    yield type(value).__name__.encode()
+    if value is None or isinstance(value, bool | int | float | str | np.generic):
+        yield repr(value).encode()
+    elif isinstance(value, np.ndarray) and value.dtype != object:
+        yield f"{value.dtype.str} {value.shape}".encode()
+        yield np.ascontiguousarray(value).reshape(-1).view(np.uint8).data
+    elif isinstance(value, pd.DataFrame):
+        for part in (value.index, value.columns, value.to_numpy()):
+            yield from _pieces(part)
+    elif isinstance(value, Mapping):
+        for key in sorted(value):
+            yield from _pieces(key)
+            yield from _pieces(value[key])
+    elif isinstance(value, BaseEstimator):
+        yield f"{type(value).__module__}.{type(value).__qualname__} {_code(type(value).__mro__)}".encode()
+        kept = {name: v for name, v in value.get_params(deep=False).items() if name != "checkpoints"}
+        yield from _pieces(kept)
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from _pieces(getattr(value, field.name))
+    elif isinstance(value, Path):
+        yield str(value).encode()
+    elif isinstance(value, Sequence | pd.Index | np.ndarray):
+        yield str(len(value)).encode()
+        for item in value:
+            yield from _pieces(item)
+    else:
+        raise TypeError(f"cannot take the fingerprint of a {type(value).__name__}")
+
+
+@cache
+def _code(classes: tuple[type, ...]) -> str:
+    """Return a fingerprint of the code behind classes: the modules of this package that they reach."""
+    package = __name__.partition(".")[0]
+    reached: dict[str, str] = {}
+
+    def visit(name: str) -> None:
+        if name.partition(".")[0] != package or name in reached:
+            return
+        module = sys.modules[name]
+        # Comments and layout do not count.
+        reached[name] = ast.dump(ast.parse(inspect.getsource(module)))
+        for value in vars(module).values():
+            visit(
+                value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""
+            )
+
+    for one in classes:
+        visit(one.__module__)
+    return fingerprint(sklearn.__version__, [reached[name] for name in sorted(reached)])
+
+
+class Cache:
+    """A folder of arrays and JSON documents.
+
+    Entries are written whole or not at all, so several processes can share a folder, and what a stopped
+    run had finished is found by the next one. An entry that cannot be read is computed again.
+
+    Parameters
+    ----------
+    folder : path
+        Made at once if it does not exist.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cache = Cache(folder)
+    ...     one = cache.arrays("squares", fingerprint(3), lambda: {"x": np.arange(3) ** 2})
+    ...     two = cache.arrays("squares", fingerprint(3), lambda: 1 / 0)  # not asked
+    >>> two["x"]
+    array([0, 1, 4])
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def arrays(
+        self, kind: str, key: str, compute: Callable[[], Mapping[str, NDArray[Any]]]
+    ) -> dict[str, NDArray[Any]]:
+        """Return arrays by name, computed if they are not there."""
+        path = self._path(kind, key, "npz")
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return dict(file)
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            self._unreadable(path, error)
+        found = {name: np.asarray(value) for name, value in compute().items()}
+        content = io.BytesIO()
+        np.savez(content, **found)  # type: ignore[arg-type]  # names of arrays, not options
+        write_whole(path, content.getvalue())
+        return found
+
+    def read(self, kind: str, key: str) -> Entry:
+        """Return a JSON document; an empty one if it is not there."""
+        path = self._path(kind, key, "json")
+        try:
+            entry = json.loads(path.read_bytes())
+            if isinstance(entry, dict):
+                return entry
+            self._unreadable(path, "not a JSON object")
+        except FileNotFoundError:
+            pass
+        except ValueError as error:
+            self._unreadable(path, error)
+        return {}
+
+    def write(self, kind: str, key: str, entry: Entry) -> None:
+        """Store a JSON document."""
+        write_whole(self._path(kind, key, "json"), json.dumps(entry, indent=1).encode())
+
+    def _path(self, kind: str, key: str, suffix: str) -> Path:
+        return self.folder / f"{kind}-{key}.{suffix}"
+
+    def _unreadable(self, path: Path, why: object) -> None:
+        logger.warning("%s cannot be read (%s); computing it again", path, why)
