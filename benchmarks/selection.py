@@ -45,11 +45,11 @@ class GivenScores(Gate):
     def __init__(self, *scores: np.ndarray) -> None:
         self.by_length = {len(values): values for values in scores}
 
-    def fit(self, *_: object) -> GivenScores:
+    def fit(self, outputs: ExpertOutputs) -> GivenScores:
         return self
 
-    def score(self, seen_proba: np.ndarray, unseen_proba: np.ndarray) -> np.ndarray:
-        return self.by_length[len(seen_proba)]
+    def score(self, outputs: ExpertOutputs) -> np.ndarray:
+        return self.by_length[len(outputs)]
 
 
 def draw(shape: tuple[int, int, int, int], seed: int) -> ExpertOutputs:
@@ -78,9 +78,7 @@ def full_grid(
     mixture: GatedMixture, validation: ExpertOutputs, test: ExpertOutputs, grid: Grid
 ) -> tuple[float, float]:
     """Return validation Acc_H and test AUSUC of the authors' search on full matrices."""
-    gate_scores = {
-        id(outputs): mixture.gate_.score(outputs.seen, outputs.unseen) for outputs in (validation, test)
-    }
+    gate_scores = {id(outputs): mixture.gate_.score(outputs) for outputs in (validation, test)}
 
     def accuracies(outputs: ExpertOutputs, softness: float, thresholds: np.ndarray) -> np.ndarray:
         classes = np.arange(outputs.n_seen + outputs.n_unseen)
@@ -139,14 +137,12 @@ def compare(console: Console) -> None:
         table.add_column(name, justify="left" if name in ("shape", "way") else "right")
     for dataset, (val_shape, test_shape) in SHAPES.items():
         validation, test = draw(val_shape, 0), draw(test_shape, 1)
-        gate = ConfidenceGate().fit(validation.seen, validation.unseen, validation.is_seen)
-        scores = [gate.score(part.seen, part.unseen) for part in (validation, test)]
+        gate = ConfidenceGate().fit(validation)
+        scores = [gate.score(part) for part in (validation, test)]
         mixture = GatedMixture(smoothing="adaptive")
         mixture.gate_ = GivenScores(*scores)
         grid = AUTHORS_GRIDS[dataset]
-        shared = measure(
-            lambda g=gate, v=validation, t=test: (g.score(v.seen, v.unseen)[0], g.score(t.seen, t.unseen)[0])
-        )[0]
+        shared = measure(lambda g=gate, v=validation, t=test: (g.score(v)[0], g.score(t)[0]))[0]
         ways = {
             "grid, full": lambda m=mixture, v=validation, t=test, g=grid: full_grid(m, v, t, g),
             "grid, maxima": lambda m=mixture, v=validation, t=test, g=grid: maxima_grid(
@@ -176,10 +172,10 @@ def growth(console: Console) -> None:
         sizes, scoring, choosing = [], [], []
         for shape in shapes:
             outputs = draw(shape, 0)
-            gate = ConfidenceGate().fit(outputs.seen, outputs.unseen, outputs.is_seen)
+            gate = ConfidenceGate().fit(outputs)
             mixture = GatedMixture(smoothing="adaptive")
-            mixture.gate_ = GivenScores(gate.score(outputs.seen, outputs.unseen))
-            first = measure(lambda g=gate, o=outputs: (g.score(o.seen, o.unseen)[0], 0.0))
+            mixture.gate_ = GivenScores(gate.score(outputs))
+            first = measure(lambda g=gate, o=outputs: (g.score(o)[0], 0.0))
             second = measure(lambda m=mixture, o=outputs: exact(m, part := fresh(o), part))
             sizes.append(2 * shape[size])
             scoring.append(first[0])

@@ -112,7 +112,7 @@ class TestGate:
     def test_it_learns_from_two_of_every_three_rows(self):
         out = sample()
         rows = np.arange(len(out))[np.arange(len(out)) % 3 != 0]
-        expected = ConfidenceGate().fit(out.seen[rows], out.unseen[rows], out.is_seen[rows])
+        expected = ConfidenceGate().fit(out[rows])
         model = GatedMixture(ConfidenceGate()).fit(out)
         np.testing.assert_allclose(model.gate_.weights_, expected.weights_)
 
@@ -120,7 +120,7 @@ class TestGate:
         out = sample()
         rows = np.arange(len(out))
         train, val = rows[rows % 3 != 0], rows[::3]
-        expected = ConfidenceGate(k=None).tuned(out.seen, out.unseen, out.is_seen, train, val)
+        expected = ConfidenceGate(k=None).tuned(out[train], out[val])
         assert GatedMixture(ConfidenceGate(k=None)).fit(out).gate_.k == expected.k
 
     def test_the_given_gate_is_left_unfitted(self):

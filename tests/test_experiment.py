@@ -152,7 +152,7 @@ class TestScores:
     def test_gate_facts_are_of_gating_val(self, experiment: Experiment):
         outputs = experiment.model.validation_outputs_
         for name, gate in (("gate", experiment.model.combination_.gate_), ("max_softmax", MaxSoftmaxGate())):
-            score = gate.score(outputs.seen, outputs.unseen)[::3]
+            score = gate.score(outputs)[::3]
             seen, unseen = score[outputs.is_seen[::3]], score[~outputs.is_seen[::3]]
             pairs = (seen[:, None] > unseen) + 0.5 * (seen[:, None] == unseen)
             assert experiment.facts[f"{name}_auc"] == pytest.approx(pairs.mean())

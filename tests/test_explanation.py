@@ -143,7 +143,7 @@ class TestOfAModel:
         outputs, point = model.outputs(X), model.operating_point_
         np.testing.assert_array_equal(one.seen, outputs.seen)
         np.testing.assert_array_equal(one.unseen, outputs.unseen)
-        score = model.combination_.gate_.score(outputs.seen, outputs.unseen)
+        score = model.combination_.gate_.score(outputs)
         np.testing.assert_array_equal(one.gate_score, score)
         expected = 1 / (1 + np.exp((one.gate_score - point.threshold) / point.softness))
         np.testing.assert_allclose(one.p_unseen, expected, rtol=1e-6)

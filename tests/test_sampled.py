@@ -187,7 +187,7 @@ class BruteForce:
 
     def __init__(self, outputs: ExpertOutputs, gate: Any, smoothing: str) -> None:
         self.outputs, self.smoothing = outputs, smoothing
-        self.score = gate.score(outputs.seen, outputs.unseen)[:, None]
+        self.score = gate.score(outputs)[:, None]
 
     def at(self, threshold: float, softness: float, prior_weight: float) -> tuple[float, float, float]:
         s, z = self.outputs.seen, self.outputs.unseen

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -100,9 +99,8 @@ def _code(classes: tuple[type, ...]) -> str:
         # Comments and layout do not count.
         reached[name] = ast.dump(ast.parse(inspect.getsource(module)))
         for value in vars(module).values():
-            visit(
-                value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""
-            )
+            # Not modules as such: which ones a package shows depends on what else was imported.
+            visit(getattr(value, "__module__", None) or "")
 
     for one in classes:
         visit(one.__module__)
@@ -152,6 +150,10 @@ class Cache:
         np.savez(content, **found)  # type: ignore[arg-type]  # names of arrays, not options
         write_whole(path, content.getvalue())
         return found
+
+    def has(self, kind: str, key: str) -> bool:
+        """Tell whether there are arrays of that name."""
+        return self._path(kind, key, "npz").exists()
 
     def read(self, kind: str, key: str) -> Entry:
         """Return a JSON document; an empty one if it is not there."""

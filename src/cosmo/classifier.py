@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cosmo.cache import Cache
 from cosmo.combinations import SOFTNESSES, GatedMixture, OperatingPoint
 from cosmo.curve import SeenUnseenCurve
 from cosmo.experts import ESZSL, ExpertPair, UnseenExpert, make_seen_expert
@@ -56,6 +58,9 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         of the others, at random.
     random_state : int
         Draws the default hold-out.
+    cache : path, optional
+        Folder in which the unseen expert's choice of parameters and its unfinished training are kept, so
+        that a fit which was interrupted goes on.
 
     Attributes
     ----------
@@ -90,6 +95,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         softnesses: Sequence[float] = SOFTNESSES,
         hold_out: HoldOut | None = None,
         random_state: int | None = 0,
+        cache: str | Path | None = None,
     ) -> None:
         self.descriptions = descriptions
         self.seen = seen
@@ -99,6 +105,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.softnesses = softnesses
         self.hold_out = hold_out
         self.random_state = random_state
+        self.cache = cache
 
     def fit(self, X: ArrayLike, y: Iterable[Hashable]) -> Self:
         """Train experts and gate, and choose the operating point of best Acc_H on held-out data.
@@ -122,7 +129,8 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
             # Only classes with samples: the unseen ones may not influence any choice.
             known = table.iloc[np.unique(encode_labels(labels, table.index))]
-            validation = ExpertPair.select(seen, unseen, features, labels, known, held)
+            cache = None if self.cache is None else Cache(self.cache)
+            validation = ExpertPair.select(seen, unseen, features, labels, known, held, cache=cache)
             outputs = validation.outputs(features[held.gzsl_val], labels[held.gzsl_val])
             logger.info("fitting the gate and choosing the operating point on %d held-out rows", len(outputs))
             self.combination_ = GatedMixture(
@@ -231,7 +239,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             unseen_classes=outputs.unseen_classes,
             seen=outputs.seen,
             unseen=outputs.unseen,
-            gate_score=mixture.gate_.score(outputs.seen, outputs.unseen),
+            gate_score=mixture.gate_.score(outputs),
             p_unseen=belief,
             smoothed_seen=smooth(outputs.seen, 1 - belief, self.smoothing, weight),
             smoothed_unseen=smooth(outputs.unseen, belief, self.smoothing, weight),

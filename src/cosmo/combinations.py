@@ -144,8 +144,8 @@ class GatedMixture(Combination):
         if len({*outputs.is_seen[train]}) < 2 or len({*outputs.is_seen[val]}) < 2:
             train = val = np.arange(len(outputs))  # too few samples to spare any
         gate = self.gate if self.gate is not None else MaxSoftmaxGate()
-        gate = gate.tuned(outputs.seen, outputs.unseen, outputs.is_seen, train, val)
-        self.gate_ = gate.fit(outputs.seen[train], outputs.unseen[train], outputs.is_seen[train])
+        gating_train = outputs[train]
+        self.gate_ = gate.tuned(gating_train, outputs[val]).fit(gating_train)
         return self
 
     def _check(self) -> None:
@@ -181,7 +181,7 @@ class GatedMixture(Combination):
 
     def candidates(self, outputs: ExpertOutputs) -> Iterator[tuple[float, float, SeenUnseenCurve]]:
         """Yield softness, prior weight and the exact curve of labelled outputs, for all their values."""
-        score = self.gate_.score(outputs.seen, outputs.unseen)
+        score = self.gate_.score(outputs)
         for prior_weight in self.prior_weights if self.smoothing == "constant" else (0.0,):
             log_odds = self._log_odds(outputs, prior_weight)
             for softness in (1.0,) if self.hard else self.softnesses:
@@ -205,7 +205,7 @@ class GatedMixture(Combination):
     def flips(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return `g + T·log(u*/(1-u*))`, where `u*` is the belief at which the experts tie."""
         point = self.operating_point_
-        score = self.gate_.score(outputs.seen, outputs.unseen)
+        score = self.gate_.score(outputs)
         flips: NDArray[np.float64] = score + point.softness * self._log_odds(outputs, point.prior_weight)
         return flips
 
@@ -216,7 +216,7 @@ class GatedMixture(Combination):
     def belief(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return `p(U)` of each sample at the operating point (0 or 1 for a hard gate)."""
         point = self.operating_point_
-        belief = gate_belief(self.gate_.score(outputs.seen, outputs.unseen), point.threshold, point.softness)
+        belief = gate_belief(self.gate_.score(outputs), point.threshold, point.softness)
         if self.hard:
             belief = (belief > 0.5).astype(np.float64)
         # Neither expert is ever silenced: where the favoured one has no mass at all, the other answers.

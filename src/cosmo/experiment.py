@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from cosmo.classifier import Cosmo
 from cosmo.combinations import CalibratedStacking, Combination, GatedMixture, OperatingPoint
 from cosmo.curve import SeenUnseenCurve
 from cosmo.data import GZSLDataset
-from cosmo.experts import UNSEEN_EXPERTS, make_seen_expert, make_unseen_expert
+from cosmo.experts import make_seen_expert, make_unseen_expert
 from cosmo.gates import MaxSoftmaxGate, make_gate
 from cosmo.metrics import (
     GZSLScores,
@@ -47,7 +48,8 @@ class Settings:
     Parameters
     ----------
     unseen, seen, gate : str
-        Names in `cosmo.experts.UNSEEN_EXPERTS`, `SEEN_EXPERTS` and `cosmo.gates.GATES`.
+        Names in `cosmo.experts.UNSEEN_EXPERTS` (see `make_unseen_expert` for what may follow the name),
+        `SEEN_EXPERTS` and `cosmo.gates.GATES`.
     smoothing : {"adaptive", "constant", "none"}
         Of the row "COSMO".
     seed : int
@@ -150,7 +152,7 @@ class Experiment:
 
 def combinations(settings: Settings) -> dict[str, Combination]:
     """Return the rows of the table, in order, before the last one (COSMO itself)."""
-    expert = UNSEEN_EXPERTS[settings.unseen].__name__
+    expert = type(make_unseen_expert(settings.unseen)).__name__
     return {
         f"{expert} alone": CalibratedStacking(0.0),
         f"CS + {expert}": CalibratedStacking(),
@@ -181,10 +183,12 @@ def evaluate(
     )
 
 
-def run_experiment(dataset: GZSLDataset, settings: Settings | None = None) -> Experiment:
+def run_experiment(
+    dataset: GZSLDataset, settings: Settings | None = None, *, cache: str | Path | None = None
+) -> Experiment:
     """Train on the training rows, choose on GZSL-Val, evaluate every combination on test.
 
-    Each step is announced on the logger "cosmo".
+    Each step is announced on the logger "cosmo". `cache` is a folder, see `Cosmo`.
 
     Examples
     --------
@@ -204,6 +208,7 @@ def run_experiment(dataset: GZSLDataset, settings: Settings | None = None) -> Ex
         gate=make_gate(settings.gate),
         smoothing=settings.smoothing,
         hold_out=protocol.training_hold_out(),
+        cache=cache,
     ).fit(training.X, training.y)
     validation = model.validation_outputs_
     logger.info("choosing the operating points of the other combinations")
@@ -228,7 +233,7 @@ def _facts(model: Cosmo, validation: ExpertOutputs, test: ExpertOutputs) -> dict
         "zsl_t1": zsl_accuracy(truth, test.unseen, test.unseen_classes),
     }
     for name, gate in (("gate", model.combination_.gate_), ("max_softmax", MaxSoftmaxGate())):
-        score = gate.score(gating_val.seen, gating_val.unseen)
+        score = gate.score(gating_val)
         defined = len({*gating_val.is_seen}) == 2
         facts[f"{name}_auc"] = gate_auc(gating_val.is_seen, score) if defined else np.nan
         facts[f"{name}_fpr95"] = fpr_at_tpr(gating_val.is_seen, score) if defined else np.nan

@@ -21,9 +21,8 @@ def write_whole(path: Path, content: bytes) -> None:
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with draft.open("wb") as file:
-            file.write(content)
-            file.flush()
+        draft.write_bytes(content)
+        with draft.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(draft, path)
     finally:

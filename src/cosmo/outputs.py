@@ -35,6 +35,8 @@ class ExpertOutputs:
     stacking_seen, stacking_unseen : array of shape (n_samples,), optional
         The unseen expert's best score among the seen and among the unseen classes, for calibrated
         stacking; with `stacking_choice`, its best seen class.
+    novelty : array of shape (n_samples,), optional
+        The unseen expert's own belief that a sample is of no seen class, where it has one.
     target : array of int, shape (n_samples,), optional
         True class as a column of `[seen | unseen]`.
 
@@ -53,6 +55,7 @@ class ExpertOutputs:
     stacking_seen: NDArray[Any] | None = None
     stacking_unseen: NDArray[Any] | None = None
     stacking_choice: NDArray[np.intp] | None = None
+    novelty: NDArray[np.float64] | None = None
     target: NDArray[np.intp] | None = None
 
     def __post_init__(self) -> None:
@@ -73,6 +76,10 @@ class ExpertOutputs:
         both = self.seen_classes.intersection(self.unseen_classes)
         if len(both):
             raise ValueError(f"a class is both seen and unseen: {both[0]!r}")
+        if self.novelty is not None and (
+            self.novelty.shape != (len(seen),) or not ((self.novelty >= 0) & (self.novelty <= 1)).all()
+        ):
+            raise ValueError("novelty must be a number from 0 to 1 for every sample")
         if self.target is not None:
             target, n_classes = np.asarray(self.target), len(self.classes)
             if target.shape != (len(seen),) or not np.isin(target, np.arange(n_classes)).all():
@@ -87,6 +94,7 @@ class ExpertOutputs:
         unseen_classes: pd.Index,
         *,
         scores: NDArray[Any] | None = None,
+        novelty: NDArray[np.float64] | None = None,
         target: NDArray[np.intp] | None = None,
     ) -> ExpertOutputs:
         """Build from the unseen expert's prediction over all classes, columns `[seen | unseen]`.
@@ -97,6 +105,8 @@ class ExpertOutputs:
             Joint probabilities of the unseen expert.
         scores : array of the same shape, optional
             The expert's own scores, used for calibrated stacking instead of the probabilities.
+        novelty, target
+            As in the class.
         """
         joint = check_probabilities(joint, name="the unseen expert's probabilities", joint=True)
         scores = joint if scores is None else scores
@@ -112,6 +122,7 @@ class ExpertOutputs:
             stacking_seen=_take(scores, choice),
             stacking_unseen=scores[:, n_seen:].max(axis=1),
             stacking_choice=choice,
+            novelty=novelty,
             target=target,
         )
 

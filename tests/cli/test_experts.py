@@ -8,14 +8,21 @@ from cosmo.cli import main
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS
 
 
-def test_table_names_every_expert(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+def test_names_every_expert(capsys):
     assert main(["experts"]) == 0
-    printed = capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
     for name, expert in UNSEEN_EXPERTS.items():
-        (row,) = (line for line in printed.splitlines() if f"│ {name} " in line)
-        assert expert.reference[:20] in row
-    assert all(f"│ {name} " in printed for name in SEEN_EXPERTS)
+        (row,) = (line for line in lines if line.startswith(f"  {name} "))
+        assert expert.reference in row
+    assert all(any(line.startswith(f"  {name} ") for line in lines) for name in SEEN_EXPERTS)
+    assert max(map(len, lines)) <= 110
+
+
+def test_tells_what_takes_torch(capsys):
+    assert main(["experts", "--json"]) == 0
+    unseen = json.loads(capsys.readouterr().out)["unseen"]
+    assert "torch" in unseen["dem"]["needs"]
+    assert "torch" not in unseen["eszsl"]["needs"]
 
 
 def test_json(capsys):

@@ -8,11 +8,14 @@ from sklearn.base import clone
 from cosmo.experts import (
     ALE,
     DAP,
+    DEM,
     ESZSL,
     LAGO,
     SJE,
+    TRIPLE,
     UNSEEN_EXPERTS,
     DeViSE,
+    Kernel,
     SynC,
     make_unseen_expert,
     select,
@@ -30,6 +33,9 @@ DECIDED = {
     "ale": ALE(3.0, 10, temperature=0.1),
     "sync": SynC(2.0**-16, 1.0, temperature=0.1),
     "lago": LAGO(epochs=4),
+    "kernel": Kernel(0.8, 10, temperature=0.1),
+    "triple": TRIPLE(0.1, 1.0, 1e-3, temperature=0.1),
+    "dem": DEM(50, hidden=64, temperature=0.1),
 }
 
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from labelled import outputs
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from cosmo.gates import GATES, ConfidenceGate, MaxSoftmaxGate, make_gate
+from cosmo.gates import GATES, ConfidenceGate, MaxSoftmaxGate, NoveltyGate, make_gate
 from cosmo.gates.confidence import K_GRID, TEMPERATURE_GRID, top_k
 from cosmo.metrics import gate_auc
 
@@ -23,7 +24,7 @@ def task(n: int = 300, seed: int = 0, n_seen: int = 12, n_unseen: int = 7):
     seen = np.where(is_seen[:, None], rng.dirichlet([0.15] * n_seen, n), rng.dirichlet([0.4] * n_seen, n))
     own = np.where(is_seen, rng.beta(1, 4, n), rng.beta(2, 3, n))
     unseen = own[:, None] * rng.dirichlet([0.4] * n_unseen, n)
-    return seen, unseen, is_seen
+    return outputs(seen, unseen, is_seen)
 
 
 class TestTopK:
@@ -45,37 +46,36 @@ class TestTopK:
 class TestFeatures:
     seen = np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
     unseen = np.array([[0.05, 0.1], [0.3, 0.0]])
+    out = outputs(seen, unseen)
 
     def test_unseen_first_then_tempered_seen(self):
-        features = ConfidenceGate(k=2, temperatures=(3.0,)).features(self.seen, self.unseen)
+        features = ConfidenceGate(k=2, temperatures=(3.0,)).features(self.out)
         tempered = softmax(np.log(self.seen + 1e-12) / 3, axis=1)
         expected = np.column_stack([[0.1, 0.3], [0.05, 0.0], np.sort(tempered, axis=1)[:, :0:-1]])
         np.testing.assert_allclose(features, expected)
 
     def test_the_unseen_block_is_not_normalised(self):
-        whole, half = (ConfidenceGate(k=2).features(self.seen, self.unseen * f) for f in (1, 0.5))
+        whole, half = (ConfidenceGate(k=2).features(outputs(self.seen, self.unseen * f)) for f in (1, 0.5))
         np.testing.assert_allclose(half[:, :2] * 2, whole[:, :2])
 
     def test_the_papers_gate_has_ten_inputs(self):
-        seen, unseen, _ = task(4)
-        assert ConfidenceGate().features(seen, unseen).shape == (4, 10)
+        assert ConfidenceGate().features(task(4)).shape == (4, 10)
 
     def test_each_temperature_adds_a_block(self):
-        seen, unseen, _ = task(4)
-        both = ConfidenceGate(temperatures=(1.0, 3.0)).features(seen, unseen)
+        out = task(4)
+        both = ConfidenceGate(temperatures=(1.0, 3.0)).features(out)
         assert both.shape == (4, 15)
-        np.testing.assert_array_equal(both[:, 10:], ConfidenceGate().features(seen, unseen)[:, 5:])
-        np.testing.assert_allclose(both[:, 5], seen.max(axis=1))
+        np.testing.assert_array_equal(both[:, 10:], ConfidenceGate().features(out)[:, 5:])
+        np.testing.assert_allclose(both[:, 5], out.seen.max(axis=1))
 
     def test_without_the_unseen_expert(self):
-        gate = ConfidenceGate(use_unseen=False)
-        seen, unseen, is_seen = task()
-        assert gate.features(seen, unseen).shape == (300, 5)
-        score = gate.fit(seen, unseen, is_seen).score(seen, unseen)
-        np.testing.assert_array_equal(score, gate.score(seen, np.zeros_like(unseen)))
+        gate, out = ConfidenceGate(use_unseen=False), task()
+        assert gate.features(out).shape == (300, 5)
+        score = gate.fit(out).score(out)
+        np.testing.assert_array_equal(score, gate.score(outputs(out.seen, np.zeros_like(out.unseen))))
 
     def test_fewer_classes_than_k_are_filled_up(self):
-        features = ConfidenceGate(k=4, temperatures=(1.0,)).features(self.seen, self.unseen)
+        features = ConfidenceGate(k=4, temperatures=(1.0,)).features(self.out)
         np.testing.assert_allclose(
             features, [[0.1, 0.05, 0, 0, 0.6, 0.3, 0.1, 0], [0.3, 0, 0, 0, 0.6, 0.2, 0.2, 0]]
         )
@@ -83,39 +83,40 @@ class TestFeatures:
     def test_open_parameters_must_be_decided_first(self):
         for gate in (ConfidenceGate(k=None), ConfidenceGate(temperatures=None)):
             with pytest.raises(ValueError, match="still open; decide them with `tuned`"):
-                gate.features(self.seen, self.unseen)
+                gate.features(self.out)
 
     @pytest.mark.parametrize("k", [0, -1])
     def test_k_must_be_positive(self, k: int):
         with pytest.raises(ValueError, match="k must be at least 1"):
-            ConfidenceGate(k=k).features(self.seen, self.unseen)
+            ConfidenceGate(k=k).features(self.out)
 
     def test_temperatures_must_be_positive(self):
         with pytest.raises(ValueError, match="temperature must be positive"):
-            ConfidenceGate(temperatures=(3.0, 0.0)).features(self.seen, self.unseen)
+            ConfidenceGate(temperatures=(3.0, 0.0)).features(self.out)
 
 
 class TestFit:
     def test_textbook_is_an_ordinary_logistic_regression(self):
-        seen, unseen, is_seen = task()
-        gate = ConfidenceGate(convention="textbook").fit(seen, unseen, is_seen)
-        features = gate.features(seen, unseen)
-        regression = LogisticRegression(C=2.0, max_iter=1000).fit(features, is_seen)
-        np.testing.assert_allclose(gate.score(seen, unseen), regression.predict_proba(features)[:, 1])
+        out = task()
+        gate = ConfidenceGate(convention="textbook").fit(out)
+        features = gate.features(out)
+        regression = LogisticRegression(C=2.0, max_iter=1000).fit(features, out.is_seen)
+        np.testing.assert_allclose(gate.score(out), regression.predict_proba(features)[:, 1])
 
     def test_reference_is_half_the_decision_value_of_twice_the_c(self):
-        seen, unseen, is_seen = task()
-        gate = ConfidenceGate(convention="reference").fit(seen, unseen, is_seen)
-        features = gate.features(seen, unseen)
-        value = LogisticRegression(C=2.0, max_iter=1000).fit(features, is_seen).decision_function(features)
-        np.testing.assert_allclose(gate.score(seen, unseen), expit(value / 2))
+        out = task()
+        gate = ConfidenceGate(convention="reference").fit(out)
+        features = gate.features(out)
+        regression = LogisticRegression(C=2.0, max_iter=1000).fit(features, out.is_seen)
+        value = regression.decision_function(features)
+        np.testing.assert_allclose(gate.score(out), expit(value / 2))
 
     def test_reference_is_what_a_two_row_soft_max_gives(self):
         """The paper's library: both rows penalised, and the sigmoid of the second row's value alone."""
-        seen, unseen, is_seen = task(n=200)
-        gate = ConfidenceGate(convention="reference").fit(seen, unseen, is_seen)
-        F = gate.features(seen, unseen)
-        label = is_seen.astype(int)
+        out = task(n=200)
+        gate = ConfidenceGate(convention="reference").fit(out)
+        F = gate.features(out)
+        label = out.is_seen.astype(int)
 
         def loss(theta: np.ndarray) -> float:
             W, b = theta[:-2].reshape(2, -1), theta[-2:]
@@ -124,41 +125,38 @@ class TestFit:
 
         theta = minimize(loss, np.zeros(2 * F.shape[1] + 2), method="L-BFGS-B").x
         weights, bias = theta[:-2].reshape(2, -1)[1], (theta[-1] - theta[-2]) / 2
-        np.testing.assert_allclose(gate.score(seen, unseen), expit(F @ weights + bias), atol=2e-3)
+        np.testing.assert_allclose(gate.score(out), expit(F @ weights + bias), atol=2e-3)
 
     def test_both_conventions_rank_alike(self):
-        seen, unseen, is_seen = task(n=600)
-        scores = [
-            ConfidenceGate(convention=c).fit(seen, unseen, is_seen).score(seen, unseen)
-            for c in ("textbook", "reference")
-        ]
-        assert gate_auc(is_seen, scores[0]) == pytest.approx(gate_auc(is_seen, scores[1]), abs=1e-12)
-        assert gate_auc(is_seen, scores[0]) > 0.6
+        out = task(n=600)
+        scores = [ConfidenceGate(convention=c).fit(out).score(out) for c in ("textbook", "reference")]
+        assert gate_auc(out.is_seen, scores[0]) == pytest.approx(gate_auc(out.is_seen, scores[1]), abs=1e-12)
+        assert gate_auc(out.is_seen, scores[0]) > 0.6
         assert np.abs(scores[0] - scores[1]).max() > 0.02  # but thresholds differ
 
     def test_the_score_is_a_probability_that_tells_the_sides_apart(self):
-        seen, unseen, is_seen = task()
-        score = ConfidenceGate().fit(seen, unseen, is_seen).score(seen, unseen)
+        out = task()
+        score = ConfidenceGate().fit(out).score(out)
         assert score.dtype == np.float64
         assert ((score > 0) & (score < 1)).all()
-        assert gate_auc(is_seen, score) > 0.75
+        assert gate_auc(out.is_seen, score) > 0.75
         fresh = task(seed=1)
-        assert gate_auc(fresh[2], ConfidenceGate().fit(seen, unseen, is_seen).score(*fresh[:2])) > 0.7
+        assert gate_auc(fresh.is_seen, ConfidenceGate().fit(out).score(fresh)) > 0.7
 
     def test_works_on_another_number_of_classes_than_it_was_fitted_on(self):
-        gate = ConfidenceGate().fit(*task(n_seen=12, n_unseen=7))
-        seen, unseen, is_seen = task(seed=1, n_seen=30, n_unseen=3)
-        assert gate_auc(is_seen, gate.score(seen, unseen)) > 0.6
+        gate = ConfidenceGate().fit(task(n_seen=12, n_unseen=7))
+        out = task(seed=1, n_seen=30, n_unseen=3)
+        assert gate_auc(out.is_seen, gate.score(out)) > 0.6
 
     @pytest.mark.parametrize("value", [True, False])
     def test_one_domain_alone(self, value: bool):
-        seen, unseen, _ = task(20)
+        out = task()
         with pytest.raises(ValueError, match="both seen and unseen classes"):
-            ConfidenceGate().fit(seen, unseen, np.full(20, value))
+            ConfidenceGate().fit(out[out.is_seen == value])
 
     def test_unknown_convention(self):
         with pytest.raises(ValueError, match="'textbook' or 'reference', got 'modern'"):
-            ConfidenceGate(convention="modern").fit(*task(20))  # type: ignore[arg-type]
+            ConfidenceGate(convention="modern").fit(task(20))  # type: ignore[arg-type]
 
 
 class TestTuned:
@@ -166,16 +164,16 @@ class TestTuned:
     train, val = rows[rows % 3 != 0], rows[::3]
 
     def test_picks_the_best_auc_on_gating_val(self):
-        seen, unseen, is_seen = task(seed=1)
-        train, val = self.train, self.val
+        out = task(seed=1)
+        train, val = out[self.train], out[self.val]
         on_val, on_train = {}, {}
         for k, temperatures in product(K_GRID, TEMPERATURE_GRID):
-            gate = ConfidenceGate(k, temperatures).fit(seen[train], unseen[train], is_seen[train])
+            gate = ConfidenceGate(k, temperatures).fit(train)
             for rows, auc in ((val, on_val), (train, on_train)):
-                auc[k, temperatures] = gate_auc(is_seen[rows], gate.score(seen[rows], unseen[rows]))
+                auc[k, temperatures] = gate_auc(rows.is_seen, gate.score(rows))
         best = max(on_val, key=on_val.__getitem__)
         assert best != max(on_train, key=on_train.__getitem__)  # or the test could not tell them apart
-        tuned = ConfidenceGate(k=None, temperatures=None).tuned(seen, unseen, is_seen, train, val)
+        tuned = ConfidenceGate(k=None, temperatures=None).tuned(train, val)
         assert (tuned.k, tuned.temperatures) == best
 
     def test_finds_a_signal_in_the_second_largest(self):
@@ -186,14 +184,15 @@ class TestTuned:
         second = np.where(is_seen, 0.05, 0.3)
         seen = np.column_stack([top, second, 1 - top - second])
         gate = ConfidenceGate(k=None, temperatures=(1.0,), use_unseen=False)
-        tuned = gate.tuned(seen, np.full((300, 2), 0.1), is_seen, self.train, self.val)
+        out = outputs(seen, np.full((300, 2), 0.1), is_seen)
+        tuned = gate.tuned(out[self.train], out[self.val])
         assert tuned.k == 2  # the first of the values that see it
         assert tuned.temperatures == (1.0,)
 
     def test_decided_parameters_stay(self):
-        seen, unseen, is_seen = task(seed=4)
+        out = task(seed=4)
         gate = ConfidenceGate(k=None, temperatures=(2.0,), convention="textbook", use_unseen=False)
-        tuned = gate.tuned(seen, unseen, is_seen, self.train, self.val)
+        tuned = gate.tuned(out[self.train], out[self.val])
         assert tuned.temperatures == (2.0,)
         assert tuned.k in K_GRID
         assert tuned.convention == "textbook"
@@ -201,24 +200,24 @@ class TestTuned:
         assert gate.k is None
 
     def test_returns_an_unfitted_copy(self):
-        seen, unseen, is_seen = task()
+        out = task()
         for gate in (ConfidenceGate(), ConfidenceGate(k=None)):
-            tuned = gate.tuned(seen, unseen, is_seen, self.train, self.val)
+            tuned = gate.tuned(out[self.train], out[self.val])
             assert tuned is not gate
             assert not hasattr(tuned, "weights_")
 
     @pytest.mark.parametrize("value", [True, False])
     def test_gating_val_of_one_domain_alone(self, value: bool):
-        seen, unseen, is_seen = task()
-        val = self.val[is_seen[self.val] == value]
+        out = task()
+        val = out[self.val]
         with pytest.raises(ValueError, match="both seen and unseen"):
-            ConfidenceGate(k=None).tuned(seen, unseen, is_seen, self.train, val)
+            ConfidenceGate(k=None).tuned(out[self.train], val[val.is_seen == value])
 
     def test_gating_train_of_one_domain_alone(self):
-        seen, unseen, is_seen = task()
-        train = self.train[is_seen[self.train]]
+        out = task()
+        train = out[self.train]
         with pytest.raises(ValueError, match="both seen and unseen"):
-            ConfidenceGate(k=None).tuned(seen, unseen, is_seen, train, self.val)
+            ConfidenceGate(k=None).tuned(train[train.is_seen], out[self.val])
 
 
 class TestMakeGate:
@@ -227,6 +226,7 @@ class TestMakeGate:
             "confidence": ConfidenceGate,
             "confidence-auto": ConfidenceGate,
             "max-softmax": MaxSoftmaxGate,
+            "novelty": NoveltyGate,
         }
 
     def test_the_papers_settings(self):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,27 +65,27 @@ class TestGates:
     @given(seed=seeds)
     def test_the_order_of_classes_does_not_matter(self, name: str, seed: int):
         out, rng = draw(seed), np.random.default_rng(seed)
-        gate = GATES[name].fit(out.seen, out.unseen, out.is_seen)
-        score = gate.score(out.seen, out.unseen)
+        gate = GATES[name].fit(out)
+        score = gate.score(out)
         seen, unseen = rng.permuted(out.seen, axis=1), rng.permuted(out.unseen, axis=1)  # in every row anew
-        np.testing.assert_allclose(gate.score(seen, unseen), score, rtol=1e-10)
-        refitted = gate.fit(seen, unseen, out.is_seen)
-        np.testing.assert_allclose(refitted.score(seen, unseen), score, atol=1e-4)
+        other = replace(out, seen=seen, unseen=unseen)
+        np.testing.assert_allclose(gate.score(other), score, rtol=1e-10)
+        np.testing.assert_allclose(gate.fit(other).score(other), score, atol=1e-4)
 
     @few
     @given(seed=seeds)
     def test_the_order_of_rows_does_not_matter(self, name: str, seed: int):
         out, order = draw(seed), np.random.default_rng(seed).permutation(60)
-        gate = GATES[name].fit(out.seen, out.unseen, out.is_seen)
-        score = gate.score(out.seen, out.unseen)
-        np.testing.assert_allclose(gate.score(out.seen[order], out.unseen[order]), score[order], rtol=1e-10)
-        gate.fit(out.seen[order], out.unseen[order], out.is_seen[order])
-        np.testing.assert_allclose(gate.score(out.seen, out.unseen), score, atol=1e-4)
+        gate = GATES[name].fit(out)
+        score = gate.score(out)
+        np.testing.assert_allclose(gate.score(out[order]), score[order], rtol=1e-10)
+        gate.fit(out[order])
+        np.testing.assert_allclose(gate.score(out), score, atol=1e-4)
 
     def test_scores_lie_between_0_and_1(self, name: str):
         for n_seen, n_unseen in [(1, 1), (2, 7), (30, 2)]:  # K above the number of classes, too
             out = draw(0, n_seen, n_unseen)
-            score = GATES[name].fit(out.seen, out.unseen, out.is_seen).score(out.seen, out.unseen)
+            score = GATES[name].fit(out).score(out)
             assert score.shape == (60,)
             assert ((score >= 0) & (score <= 1)).all()
 

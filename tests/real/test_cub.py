@@ -126,7 +126,7 @@ def test_gates_with_lago(lago):
 
     def auc(gate):
         fitted = GatedMixture(gate, smoothing="none").fit_gate(validation).gate_
-        return 100 * gate_auc(gating_val.is_seen, fitted.score(gating_val.seen, gating_val.unseen))
+        return 100 * gate_auc(gating_val.is_seen, fitted.score(gating_val))
 
     assert auc(ConfidenceGate()) == pytest.approx(81.3, abs=0.7)
     assert auc(ConfidenceGate(convention="textbook")) == pytest.approx(81.3, abs=0.7)

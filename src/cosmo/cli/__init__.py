@@ -14,6 +14,7 @@ __all__ = ["main"]
 
 COMMANDS = {
     "run": "train, evaluate every way of combining the experts, write a report",
+    "compare": "every zero-shot expert side by side: alone, stacked, inside COSMO",
     "experts": "list the experts, where they come from and what they need",
 }
 

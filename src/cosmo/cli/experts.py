@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
+import textwrap
+from typing import Any
 
-from rich.table import Table
+from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS, make_unseen_expert
 
-from cosmo.cli.console import plain_console
-from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS
+_MORE = """
+A colon after the name of an unseen expert adds parameters (lago:variant=k-soft,n_groups=40) or
+names one of its published settings (dem:CUB). Those that need torch: pip install 'cosmo-gzsl[torch]'.
+In Python, any scikit-learn classifier with predict_proba can be the seen expert."""
+
+
+def expert_name(text: str) -> str:
+    """Return the name of an unseen expert as given, or tell argparse what is wrong with it."""
+    try:
+        make_unseen_expert(text)
+    except (ValueError, TypeError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 def parser() -> argparse.ArgumentParser:
@@ -25,29 +38,30 @@ def parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    unseen = {
+    unseen: dict[str, dict[str, Any]] = {
         name: {
             "reference": expert.reference,
-            "needs": expert.needs,
+            "needs": f"{expert.needs}; torch" if expert.needs_torch else expert.needs,
             "output": "probabilities" if expert.native else "scores, soft-max with fitted temperature",
             "chosen on validation": [*expert.grid],
+            "published settings": [*expert.presets],
         }
         for name, expert in UNSEEN_EXPERTS.items()
     }
     if args.json:
         print(json.dumps({"unseen": unseen, "seen": SEEN_EXPERTS}, indent=2))
         return 0
-    console = plain_console()
-    table = Table(title="unseen experts: recognise classes by description (--unseen)")
-    for column in ("name", "reference", "needs", "output", "chosen on validation"):
-        table.add_column(column)
+    print("unseen experts, which recognise classes by description (--unseen):\n")
     for name, about in unseen.items():
-        values = [", ".join(value) if isinstance(value, list) else value for value in about.values()]
-        table.add_row(name, *values)
-    console.print(table)
-    table = Table("name", "what it is", title="seen experts: classify classes with examples (--seen)")
+        print(f"  {name:<9} {about['reference']}")
+        details = [f"needs {about['needs']}", f"gives {about['output']}"]
+        details.append(f"chosen on validation: {', '.join(about['chosen on validation'])}")
+        if about["published settings"]:
+            details.append(f"published settings: {', '.join(about['published settings'])}")
+        for detail in details:
+            print(textwrap.fill(detail, 100, initial_indent=" " * 12, subsequent_indent=" " * 14))
+    print("\nseen experts, which classify classes with examples (--seen):\n")
     for name, text in SEEN_EXPERTS.items():
-        table.add_row(name, text)
-    console.print(table)
-    console.print("In Python, any scikit-learn classifier with predict_proba can be the seen expert.")
+        print(f"  {name:<9} {text}")
+    print(_MORE)
     return 0

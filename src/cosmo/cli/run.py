@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import os
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +12,11 @@ import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
-from cosmo.cli.console import plain_console
-from cosmo.data import GZSLDataset, load_glyphs, read_xlsa17
+from cosmo.cli.console import plain_console, progress
+from cosmo.cli.dataset import add_dataset_options, check_dataset, load
+from cosmo.cli.experts import expert_name
 from cosmo.experiment import Experiment, Settings, run_experiment, summarise
-from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS
+from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS, make_unseen_expert
 from cosmo.gates import GATES
 from cosmo.mixture import SMOOTHINGS
 from cosmo.report import write_report
@@ -37,6 +34,7 @@ gates (--gate):
 examples:
   cosmo run
   cosmo run --unseen dap --gate confidence-auto --out runs/dap
+  cosmo run --unseen lago:variant=k-soft,n_groups=20
   cosmo run xlsa17/CUB --features res50 --descriptions sent_splits --seed 1002
   cosmo run --repeats 5 --quiet
 
@@ -67,10 +65,10 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = options.add_argument
-    add("dataset", nargs="?", default="glyphs", metavar="DATASET",
-        help="'glyphs' (built in, default) or a folder in xlsa17 layout")  # fmt: skip
-    add("--unseen", default=defaults.unseen, choices=list(UNSEEN_EXPERTS), metavar="NAME",
-        help=f"zero-shot expert (default {defaults.unseen})")  # fmt: skip
+    add_dataset_options(options)
+    add("--unseen", default=defaults.unseen, type=expert_name, metavar="NAME",
+        help="zero-shot expert, with parameters or a published setting after a colon if need be "
+        f"(default {defaults.unseen})")  # fmt: skip
     add("--seen", default=defaults.seen, choices=list(SEEN_EXPERTS), metavar="NAME",
         help=f"expert for classes with examples (default {defaults.seen})")  # fmt: skip
     add("--gate", default=defaults.gate, choices=list(GATES), metavar="NAME",
@@ -81,13 +79,13 @@ def parser() -> argparse.ArgumentParser:
         help="draws the validation split, and the samples of 'glyphs' (default %(default)s)")  # fmt: skip
     add("--repeats", type=int, default=1, metavar="N",
         help="run seeds SEED .. SEED+N-1 and print means with intervals")  # fmt: skip
-    add("--features", default="res101", metavar="NAME",
-        help="feature file of the folder, without .mat (default %(default)s)")  # fmt: skip
     add("--descriptions", default="att_splits", metavar="NAME",
         help="descriptions file of the folder, without .mat (default %(default)s)")  # fmt: skip
-    add("--attributes", metavar="FILE", help="text file that names the attributes, group::attribute a line")
     add("--original", action="store_true",
-        help="take the folder's original attributes (percentages) instead of normalised ones")  # fmt: skip
+        help="take the folder's original attributes (percentages) instead of normalised ones; methods that "
+        "need them (see `cosmo experts`) do so anyway")  # fmt: skip
+    add("--cache", metavar="DIR",
+        help="keep choices and unfinished trainings there, so that a stopped run goes on")  # fmt: skip
     add("--out", metavar="DIR", help="where to write (default cosmo-runs/DATASET)")
     add("--json", action="store_true", help="print the results as JSON instead of a table")
     add("-q", "--quiet", action="store_true", help="no progress")
@@ -99,19 +97,20 @@ def run(args: argparse.Namespace) -> int:
     if args.repeats < 1:
         raise ValueError(f"--repeats must be at least 1, got {args.repeats}")
     settings = Settings(args.unseen, args.seen, args.gate, args.smoothing, args.seed)
+    expert = make_unseen_expert(args.unseen)
     out = Path(args.out) if args.out else Path("cosmo-runs", Path(args.dataset).resolve().name)
-    _check_dataset(args.dataset)
+    check_dataset(args.dataset)
     out.mkdir(parents=True, exist_ok=True)
     if not os.access(out, os.W_OK):
         raise ValueError(f"cannot write to {out}; choose another --out")
     experiments: list[Experiment] = []
-    with _progress(quiet=args.quiet) as step:
+    with progress(quiet=args.quiet) as step:
         for seed in range(args.seed, args.seed + args.repeats):
             turn = f"seed {seed}: " if args.repeats > 1 else ""
             step(f"{turn}loading {args.dataset}")
-            dataset = load(args, seed)
+            dataset = load(args, expert, descriptions=args.descriptions, original=args.original, seed=seed)
             step(f"{turn}{dataset!r}")
-            experiments.append(run_experiment(dataset, replace(settings, seed=seed)))
+            experiments.append(run_experiment(dataset, replace(settings, seed=seed), cache=args.cache))
         step("writing the report")
         summary = summarise(experiments) if len(experiments) > 1 else None
         extra = None
@@ -136,46 +135,6 @@ def run(args: argparse.Namespace) -> int:
     )
     console.print(f"report: {page}", soft_wrap=True)
     return 0
-
-
-def _check_dataset(name: str) -> None:
-    if name != "glyphs" and not Path(name).is_dir():
-        raise ValueError(f"{name!r} is neither 'glyphs' nor a folder")
-
-
-def load(args: argparse.Namespace, seed: int) -> GZSLDataset:
-    """Return the data set that the command names."""
-    if args.dataset == "glyphs":
-        return load_glyphs(seed=seed)
-    return read_xlsa17(
-        args.dataset,
-        features=args.features,
-        descriptions=args.descriptions,
-        attributes=args.attributes,
-        original=args.original,
-    )
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show steps, the package's own log messages among them, with their time on standard error."""
-    console = plain_console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
-    start = time.monotonic()
-
-    def step(text: str) -> None:
-        console.print(f"{time.monotonic() - start:6.1f} s  {text}")
-
-    handler = logging.Handler(logging.INFO)
-    handler.emit = lambda record: step(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("cosmo")
-    level = logger.level
-    logger.setLevel(logging.INFO)
-    logger.addHandler(handler)
-    try:
-        yield step
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
 
 
 def _table(experiment: Experiment) -> Table:

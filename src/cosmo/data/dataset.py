@@ -180,6 +180,19 @@ class GZSLDataset:
             f"{self.descriptions.shape[1]} attributes)"
         )
 
+    def described_by(self, descriptions: pd.DataFrame) -> GZSLDataset:
+        """Return the same samples and split with other descriptions of the same classes."""
+        return GZSLDataset(
+            self.features,
+            self.labels,
+            descriptions,
+            self.split,
+            sample_names=self.sample_names,
+            images=self.images,
+            texts=self.texts,
+            name=self.name,
+        )
+
     @property
     def classes(self) -> pd.Index:
         """All described classes, in the order of the table."""

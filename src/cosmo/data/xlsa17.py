@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo.data.dataset import DataError, GZSLDataset, Split
+from cosmo.data.groups import known_groups
 from cosmo.data.matfile import MatFile, cell_array, field_names, read_mat, storable, write_mat_files
 from cosmo.validation import check_descriptions, check_features
 
@@ -55,7 +56,8 @@ def read_xlsa17(
         `test_seen_loc`, `test_unseen_loc` and, optionally, `train_loc`, `val_loc`, `original_att`.
     attributes : path, optional
         Text file with the line `group::attribute` for each column of the descriptions, in their order;
-        the lines may be numbered. Without it the columns are numbered from 0.
+        the lines may be numbered. Without it the columns of CUB, AWA and SUN, known by the name of the
+        data set and their number, get their groups; others are numbered from 0.
     original : bool
         Describe classes by `original_att` instead of `att`. In a table of percentages (0 to 100) an
         entry of -1 means "not asked" (AWA has four); it is replaced by the mean of that attribute over
@@ -89,13 +91,14 @@ def read_xlsa17(
     described = _open(folder, descriptions, "descriptions", _CLASS_FIELDS, holds="att")
     classes = _class_names(described)
     codes = samples.positions("labels", len(classes), "class")
+    name = folder.resolve().name if name is None else name
     return GZSLDataset(
         _features(samples, len(codes)),
         classes.take(codes),
-        _descriptions(described, classes, original, attributes),
+        _descriptions(described, classes, original, attributes, name),
         _split(described, codes, classes),
         sample_names=_sample_names(samples, len(codes)),
-        name=folder.resolve().name if name is None else name,
+        name=name,
     )
 
 
@@ -239,7 +242,11 @@ def _sample_names(file: MatFile, n_samples: int) -> list[str] | None:
 
 
 def _descriptions(
-    file: MatFile, classes: pd.Index, original: bool, attributes: str | os.PathLike[str] | None
+    file: MatFile,
+    classes: pd.Index,
+    original: bool,
+    attributes: str | os.PathLike[str] | None,
+    dataset: str,
 ) -> pd.DataFrame:
     field = "original_att" if original else "att"
     if original and field not in file:
@@ -247,7 +254,10 @@ def _descriptions(
     values = file.matrix(field, len(classes), "allclasses_names")
     if original:
         values = _fill_missing(file, field, values)
-    columns = None if attributes is None else _read_attributes(Path(attributes), len(values))
+    if attributes is None:
+        columns = known_groups(dataset, len(values))
+    else:
+        columns = _read_attributes(Path(attributes), len(values))
     try:
         return check_descriptions(pd.DataFrame(values.T, index=classes, columns=columns), name=field)
     except ValueError as error:

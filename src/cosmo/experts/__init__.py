@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -12,12 +13,14 @@ from cosmo.experts.base import UnseenExpert
 from cosmo.experts.dap import DAP
 from cosmo.experts.dem import DEM
 from cosmo.experts.eszsl import ESZSL
+from cosmo.experts.kernel import Kernel
 from cosmo.experts.lago import LAGO
 from cosmo.experts.pair import ExpertPair
 from cosmo.experts.precomputed import PrecomputedExpert
 from cosmo.experts.ranking import ALE, SJE, DeViSE
 from cosmo.experts.selection import select
 from cosmo.experts.sync import SynC
+from cosmo.experts.triple import TRIPLE
 
 __all__ = [
     "ALE",
@@ -27,9 +30,11 @@ __all__ = [
     "LAGO",
     "SEEN_EXPERTS",
     "SJE",
+    "TRIPLE",
     "UNSEEN_EXPERTS",
     "DeViSE",
     "ExpertPair",
+    "Kernel",
     "PrecomputedExpert",
     "SynC",
     "UnseenExpert",
@@ -52,6 +57,8 @@ UNSEEN_EXPERTS: dict[str, type[UnseenExpert]] = {
     "ale": ALE,
     "sync": SynC,
     "lago": LAGO,
+    "kernel": Kernel,
+    "triple": TRIPLE,
     "dem": DEM,
 }
 
@@ -76,11 +83,35 @@ def make_seen_expert(name: str) -> Any:
 def make_unseen_expert(name: str) -> UnseenExpert:
     """Return a new zero-shot expert by its name in `UNSEEN_EXPERTS`.
 
+    A colon adds parameters, "lago:variant=k-soft,n_groups=40", or names one of the method's published
+    settings, "dem:CUB".
+
     Examples
     --------
-    >>> make_unseen_expert("eszsl")
-    ESZSL()
+    >>> make_unseen_expert("eszsl"), make_unseen_expert("eszsl:gamma=100,centre=False")
+    (ESZSL(), ESZSL(centre=False, gamma=100))
     """
+    name, colon, details = name.partition(":")
     if name not in UNSEEN_EXPERTS:
         raise ValueError(f"unknown unseen expert {name!r}; choose from {', '.join(UNSEEN_EXPERTS)}")
-    return UNSEEN_EXPERTS[name]()
+    expert = UNSEEN_EXPERTS[name]
+    if not colon:
+        return expert()
+    if "=" not in details:
+        if details not in expert.presets:
+            known = ", ".join(map(repr, expert.presets)) or "none"
+            raise ValueError(f"unknown preset {details!r} of {name}; there is {known}")
+        return expert(**expert.presets[details])
+    parameters = dict(item.partition("=")[::2] for item in details.split(","))
+    unknown = set(parameters) - set(expert().get_params())
+    if unknown:
+        known = ", ".join(expert().get_params())
+        raise ValueError(f"{name} has no parameter {min(unknown)!r}; it has {known}")
+    return expert(**{key: _literal(value) for key, value in parameters.items()})
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

@@ -37,6 +37,8 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
     """What the descriptions must be."""
     native: ClassVar[bool] = False
     """Whether `scores` are log-probabilities already; then there is no temperature."""
+    as_recorded: ClassVar[bool] = False
+    """Whether descriptions must be values as recorded, such as percentages, not scaled to unit length."""
     needs_torch: ClassVar[bool] = False
     """Whether training takes the extra "torch"."""
     reads_unseen: ClassVar[bool] = False

@@ -51,7 +51,7 @@ class Checkpoints:
     --------
     >>> nothing = Checkpoints(None, "", [10])
     >>> nothing.save(10, lambda: {})
-    >>> nothing.last(10)
+    >>> nothing.last(0, 10)
     """
 
     def __init__(self, folder: str | Path | None, key: str, stops: Collection[int]) -> None:
@@ -74,10 +74,10 @@ class Checkpoints:
             if older < epoch and older not in self.stops:
                 self._path(older).unlink(missing_ok=True)
 
-    def last(self, limit: int) -> tuple[int, dict[str, Any]] | None:
-        """Return the newest state of at most `limit` epochs, with its epoch."""
+    def last(self, done: int, limit: int) -> tuple[int, dict[str, Any]] | None:
+        """Return the newest state of more than `done` and at most `limit` epochs, with its epoch."""
         for epoch in sorted(self._epochs(), reverse=True):
-            if epoch > limit:
+            if not done < epoch <= limit:
                 continue
             path = self._path(epoch)
             try:

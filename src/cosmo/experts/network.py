@@ -105,6 +105,11 @@ class NetworkExpert(UnseenExpert):
         """Return the weights that decay: all of them, unless a method says otherwise."""
         return list(weights.values())
 
+    def _optimisers(self, weights: Weights) -> dict[str, torch.optim.Optimizer]:
+        """Return who takes the steps; what they remember is part of a checkpoint."""
+        adam = import_torch().optim.Adam
+        return {"adam": adam(weights.values(), lr=self.learning_rate, fused=True)}
+
     def _step_size(self, step: int) -> float:
         """Return Adam's step at a mini-batch, the first being 0."""
         return self.learning_rate
@@ -135,8 +140,8 @@ class NetworkExpert(UnseenExpert):
         best, since = -1.0, 0
         for epoch, weights in trainer._train(X, codes, attributes, stops, checkpoints):
             candidate = self._with(table.columns, epochs=epoch)
-            candidate.scale_, candidate.attribute_mean_ = trainer.scale_, trainer.attribute_mean_
-            candidate.weights_ = weights
+            learned = {name: value for name, value in vars(trainer).items() if name.endswith("_")}
+            candidate.__dict__.update({**learned, "decided_": candidate.decided_, "weights_": weights})
             yield candidate
             accuracy = getattr(candidate, "accuracy_", math.inf)
             best, since = (accuracy, 0) if accuracy > best else (best, since + 1)
@@ -154,13 +159,16 @@ class NetworkExpert(UnseenExpert):
         step = max(1, _CHUNK // (len(A) * self.hidden))
         with torch.inference_mode():
             for start in range(0, len(X), step):
-                rows = torch.from_numpy(X[start : start + step] / self.scale_)
+                rows = torch.from_numpy(self._features(X[start : start + step]))
                 result[start : start + step] = self._score(weights, rows, A).numpy()
         return result
 
     def _learn_scales(self, X: NDArray[np.float32], attributes: NDArray[np.float32]) -> None:
         self.scale_ = np.float32(np.mean([np.abs(row).mean(dtype=np.float64) for row in X]) or 1)
         self.attribute_mean_ = attributes.mean(axis=0)
+
+    def _features(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        return X / self.scale_
 
     def _signatures(self, attributes: NDArray[np.float32]) -> NDArray[np.float32]:
         centred = attributes - self.attribute_mean_
@@ -193,27 +201,28 @@ class NetworkExpert(UnseenExpert):
         torch = import_torch()
         self._check_parameters(stops)
         self._learn_scales(X, attributes)
-        rows, labels = (torch.from_numpy(part) for part in self._examples(X / self.scale_, codes))
+        rows, labels = (torch.from_numpy(part) for part in self._examples(self._features(X), codes))
         A = torch.from_numpy(self._signatures(attributes))
         weights = self._start(X.shape[1], A.shape[1], torch.Generator().manual_seed(self.seed))
-        adam = torch.optim.Adam(
-            [tensor.requires_grad_() for tensor in weights.values()], lr=self.learning_rate, fused=True
-        )
+        for tensor in weights.values():
+            tensor.requires_grad_()
+        optimisers = self._optimisers(weights)
         done = 0
         for stop in stops:
-            kept = checkpoints.last(stop)
-            if kept is not None and kept[0] > done:
+            kept = checkpoints.last(done, stop)
+            if kept is not None:
                 done, state = kept
-                adam.load_state_dict(state["adam"])
+                for name, optimiser in optimisers.items():
+                    optimiser.load_state_dict(state[name])
                 with torch.no_grad():
                     for name, tensor in weights.items():
                         tensor.copy_(state["weights"][name])
             while done < stop:
                 # Drawn anew from its number, so that an epoch is the same after an interruption.
                 generator = torch.Generator().manual_seed(self.seed * 1_000_003 + done + 1)
-                loss = self._epoch(done, rows, labels, A, weights, adam, generator)
+                loss = self._epoch(done, rows, labels, A, weights, optimisers, generator)
                 done += 1
-                checkpoints.save(done, lambda: {"adam": adam.state_dict(), "weights": weights})
+                checkpoints.save(done, lambda: _state(weights, optimisers))
                 if done == stop:
                     logger.info("%s: %d epochs, loss %.4g", type(self).__name__, done, loss)
             yield done, {name: tensor.detach().numpy().copy() for name, tensor in weights.items()}
@@ -225,11 +234,12 @@ class NetworkExpert(UnseenExpert):
         codes: Tensor,
         A: Tensor,
         weights: Weights,
-        adam: torch.optim.Adam,
+        optimisers: dict[str, torch.optim.Optimizer],
         generator: torch.Generator,
     ) -> float:
         """Go once over the samples in random order; return the mean loss."""
         torch = import_torch()
+        adam = optimisers["adam"]
         total = 0.0
         batches = torch.randperm(len(X), generator=generator).split(self.batch_size)
         for number, batch in enumerate(batches):
@@ -252,6 +262,10 @@ class NetworkExpert(UnseenExpert):
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
         if not self.weight_decay >= 0:
             raise ValueError(f"weight_decay must not be negative, got {self.weight_decay}")
+
+
+def _state(weights: Weights, optimisers: dict[str, torch.optim.Optimizer]) -> dict[str, Any]:
+    return {"weights": weights, **{name: one.state_dict() for name, one in optimisers.items()}}
 
 
 def layer(n_in: int, n_out: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier
 
+from cosmo.cache import Cache
 from cosmo.experts.base import UnseenExpert
+from cosmo.experts.novelty import DetectsNovelty
 from cosmo.experts.selection import select
 from cosmo.outputs import ExpertOutputs
 from cosmo.protocol import HoldOut
@@ -59,6 +61,8 @@ class ExpertPair:
         y: Iterable[Hashable],
         descriptions: pd.DataFrame,
         held: HoldOut,
+        *,
+        cache: Cache | None = None,
     ) -> ExpertPair:
         """Return the experts of the validation stage: fitted on Seen-Train, parameters decided.
 
@@ -69,9 +73,11 @@ class ExpertPair:
         descriptions : DataFrame
             A row for every class in `y`; classes without training rows may not take part.
         held : HoldOut
+        cache : Cache, optional
+            Where choices are kept, see `select`.
         """
         codes = encode_labels(y, descriptions.index, name="y")
-        chosen = select(unseen, X, descriptions.index[codes], descriptions, held)
+        chosen = select(unseen, X, descriptions.index[codes], descriptions, held, cache=cache)
         return cls(
             fit_seen_expert(seen, X[held.seen_train], codes[held.seen_train]),
             chosen,
@@ -116,6 +122,7 @@ class ExpertPair:
             unseen,
             # As in the paper, calibrated stacking works on probabilities where they are the method's own.
             scores=None if self.unseen.native else scores,
+            novelty=self.unseen.novelty(X) if isinstance(self.unseen, DetectsNovelty) else None,
             target=None if y is None else encode_labels(y, columns, name="y"),
         )
 

@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 
 from cosmo.gates.base import Gate
 from cosmo.metrics import gate_auc
+from cosmo.outputs import ExpertOutputs
 from cosmo.probabilities import temper
 
 __all__ = ["ConfidenceGate", "top_k"]
@@ -64,11 +65,13 @@ class ConfidenceGate(Gate):
 
     Examples
     --------
+    >>> import pandas as pd
     >>> rng = np.random.default_rng(0)
-    >>> sure, unsure = rng.dirichlet([0.1] * 9, 50), rng.dirichlet([1.0] * 9, 50)
+    >>> sure, unsure = rng.dirichlet([0.1] * 4, 50), rng.dirichlet([1.0] * 4, 50)
     >>> seen, unseen = np.vstack([sure, unsure]), np.vstack([unsure, sure])
-    >>> gate = ConfidenceGate().fit(seen, unseen, np.arange(100) < 50)
-    >>> score = gate.score(seen, unseen)
+    >>> target = np.r_[sure.argmax(1), 4 + sure.argmax(1)]
+    >>> out = ExpertOutputs(pd.Index(list("abcd")), pd.Index(list("wxyz")), seen, unseen, target=target)
+    >>> score = ConfidenceGate().fit(out).score(out)
     >>> bool(score[:50].mean() > score[50:].mean())
     True
     """
@@ -86,24 +89,17 @@ class ConfidenceGate(Gate):
         self.use_unseen = use_unseen
         self.convention = convention
 
-    def features(self, seen_proba: NDArray[Any], unseen_proba: NDArray[Any]) -> NDArray[np.float64]:
+    def features(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return the gate's inputs: unseen top-K, then seen top-K for every temperature."""
         if self.k is None or self.temperatures is None:
             raise ValueError("k and temperatures are still open; decide them with `tuned`")
         if self.k < 1:
             raise ValueError(f"k must be at least 1, got {self.k}")
-        blocks = [top_k(unseen_proba, self.k)] if self.use_unseen else []
-        blocks += [top_k(temper(seen_proba, t), self.k) for t in self.temperatures]
+        blocks = [top_k(outputs.unseen, self.k)] if self.use_unseen else []
+        blocks += [top_k(temper(outputs.seen, t), self.k) for t in self.temperatures]
         return np.concatenate(blocks, axis=1).astype(np.float64)
 
-    def tuned(
-        self,
-        seen_proba: NDArray[Any],
-        unseen_proba: NDArray[Any],
-        is_seen: NDArray[np.bool_],
-        train: NDArray[np.intp],
-        val: NDArray[np.intp],
-    ) -> Self:
+    def tuned(self, train: ExpertOutputs, val: ExpertOutputs) -> Self:
         """Return a copy with open `k` and `temperatures` chosen by the AUC on Gating-Val."""
         candidates: list[Self] = [
             clone(self).set_params(k=k, temperatures=temperatures)
@@ -116,27 +112,26 @@ class ConfidenceGate(Gate):
             return candidates[0]
 
         def auc(gate: Self) -> float:
-            gate.fit(seen_proba[train], unseen_proba[train], is_seen[train])
-            return gate_auc(is_seen[val], gate.score(seen_proba[val], unseen_proba[val]))
+            return gate_auc(val.is_seen, gate.fit(train).score(val))
 
         best: Self = clone(max(candidates, key=auc))
         return best
 
-    def fit(self, seen_proba: NDArray[Any], unseen_proba: NDArray[Any], is_seen: NDArray[np.bool_]) -> Self:
+    def fit(self, outputs: ExpertOutputs) -> Self:
         """Fit the logistic regression "is this sample of a seen class?" on held-out samples."""
         if self.convention not in ("textbook", "reference"):
             raise ValueError(f"convention must be 'textbook' or 'reference', got {self.convention!r}")
-        is_seen = np.asarray(is_seen, dtype=bool)
+        is_seen = outputs.is_seen
         if is_seen.all() or not is_seen.any():
             raise ValueError("the gate needs held-out samples of both seen and unseen classes")
         regression = LogisticRegression(C=2.0, max_iter=1000)
-        regression.fit(self.features(seen_proba, unseen_proba), is_seen)
+        regression.fit(self.features(outputs), is_seen)
         self.weights_ = regression.coef_[0]
         self.bias_ = float(regression.intercept_[0])
         return self
 
-    def score(self, seen_proba: NDArray[Any], unseen_proba: NDArray[Any]) -> NDArray[np.float64]:
+    def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return the probability of "seen" for each sample."""
-        value = self.features(seen_proba, unseen_proba) @ self.weights_ + self.bias_
+        value = self.features(outputs) @ self.weights_ + self.bias_
         score: NDArray[np.float64] = expit(value if self.convention == "textbook" else value / 2)
         return score

@@ -6,12 +6,13 @@ networks", ICLR 2017; with the temperature of Liang et al. (ODIN), ICLR 2018.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosmo.gates.base import Gate
+from cosmo.outputs import ExpertOutputs
 from cosmo.probabilities import temper
 
 __all__ = ["MaxSoftmaxGate"]
@@ -27,18 +28,19 @@ class MaxSoftmaxGate(Gate):
 
     Examples
     --------
-    >>> gate = MaxSoftmaxGate()
-    >>> gate.score(np.array([[0.7, 0.3], [0.5, 0.5]]), np.array([[0.1], [0.1]]))
+    >>> import pandas as pd
+    >>> seen, unseen = np.array([[0.7, 0.3], [0.5, 0.5]]), np.array([[0.1], [0.1]])
+    >>> MaxSoftmaxGate().score(ExpertOutputs(pd.Index(["a", "b"]), pd.Index(["z"]), seen, unseen))
     array([0.7, 0.5])
     """
 
     def __init__(self, temperature: float = 1.0) -> None:
         self.temperature = temperature
 
-    def fit(self, seen_proba: NDArray[Any], unseen_proba: NDArray[Any], is_seen: NDArray[np.bool_]) -> Self:
+    def fit(self, outputs: ExpertOutputs) -> Self:
         """Do nothing; there is nothing to learn."""
         return self
 
-    def score(self, seen_proba: NDArray[Any], unseen_proba: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the largest (tempered) probability of each row of `seen_proba`."""
-        return temper(seen_proba, self.temperature).max(axis=1).astype(np.float64)
+    def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+        """Return the seen expert's largest (tempered) probability for each sample."""
+        return temper(outputs.seen, self.temperature).max(axis=1).astype(np.float64)

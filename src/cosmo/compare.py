@@ -1,0 +1,146 @@
+"""Many zero-shot experts side by side: alone, with calibrated stacking and inside COSMO."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator
+
+from cosmo.cache import Cache
+from cosmo.combinations import CalibratedStacking, Combination, GatedMixture
+from cosmo.data import GZSLDataset
+from cosmo.data.published import published_rows
+from cosmo.experiment import Evaluation, evaluate
+from cosmo.experts import UnseenExpert, make_seen_expert
+from cosmo.gates import make_gate
+from cosmo.metrics import zsl_accuracy
+from cosmo.outputs import ExpertOutputs
+from cosmo.stages import Spoken, Stages
+
+__all__ = ["Contender", "compare"]
+
+
+@dataclass(frozen=True, eq=False)
+class Contender:
+    """One zero-shot expert to compare, with the descriptions that it takes.
+
+    Parameters
+    ----------
+    name : str
+        Shown in the table.
+    expert : UnseenExpert
+    dataset : GZSLDataset
+    """
+
+    name: str
+    expert: UnseenExpert
+    dataset: GZSLDataset
+
+
+def ways(*, novelty: bool = False) -> dict[str, Combination]:
+    """Return the rows of a method; with `novelty`, of one that has a gate of its own (CMT, then CMT*)."""
+    own = {"own gate": GatedMixture(make_gate("novelty"), smoothing="none", hard=True)}
+    return {
+        "alone": CalibratedStacking(0.0),
+        **(own if novelty else {}),
+        "CS": CalibratedStacking(),
+        "COSMO": GatedMixture(make_gate("confidence")),
+    }
+
+
+def compare(
+    contenders: list[Contender],
+    cache: Cache,
+    *,
+    seen: BaseEstimator | None = None,
+    seed: int = 0,
+    jobs: int = 1,
+    report: Callable[[str], None] = lambda text: None,
+) -> pd.DataFrame:
+    """Return the table: a row for each method and way of using it.
+
+    Parameters
+    ----------
+    contenders : list of Contender
+    cache : Cache
+        Holds what each expert says; what is there already is not trained again.
+    seen : classifier, default multinomial logistic regression
+    seed : int
+        Draws the validation split, on which every choice is made.
+    jobs : int
+        Experts trained at the same time, each in its own process.
+    report : function of str
+        Told whenever an expert is trained.
+
+    Returns
+    -------
+    DataFrame
+        Accuracies and areas in percent, with 95 % intervals, as `acc_h_low` and `acc_h_high`; `t1` is the
+        accuracy on unseen samples among unseen classes; `cpu_seconds` covers choosing parameters and
+        training in both stages (of the unseen expert); `published_*` is what was published for that data
+        set, on other features, `note` what to know about it.
+    """
+    seen = make_seen_expert("logistic") if seen is None else seen
+    stages = [Stages(one.dataset, cache, seed=seed) for one in contenders]
+    tasks = [("seen expert", stages[0], seen)]
+    tasks += [(one.name, stage, one.expert) for one, stage in zip(contenders, stages, strict=True)]
+    kept = {number: stage.kept(expert) for number, (_, stage, expert) in enumerate(tasks)}
+    spoken = {number: _train(number, *tasks[number][1:])[1] for number in kept if kept[number]}
+    report(f"{len(spoken)} of {len(tasks)} experts are trained already")
+    new = [delayed(_train)(number, *tasks[number][1:]) for number in kept if not kept[number]]
+    for number, said in Parallel(n_jobs=jobs, return_as="generator_unordered")(new) if new else []:
+        spoken[number] = said
+        report(f"{len(spoken)} of {len(tasks)}: {tasks[number][0]}, {said.cpu_seconds:.0f} CPU s")
+    rows: list[dict[str, Any]] = []
+    for number, (one, stage) in enumerate(zip(contenders, stages, strict=True), start=1):
+        said = spoken[number]
+        rows += _rows(one, said.cpu_seconds, *stage.outputs(spoken[0], said, one.expert))
+    return pd.DataFrame(rows)
+
+
+def _train(number: int, stages: Stages, expert: BaseEstimator) -> tuple[int, Spoken]:
+    """Have an expert trained and kept; return what it says, under its number."""
+    return number, stages.unseen(expert) if isinstance(expert, UnseenExpert) else stages.seen(expert)
+
+
+def _rows(
+    one: Contender, cpu_seconds: float, validation: ExpertOutputs, test: ExpertOutputs
+) -> Iterator[dict[str, Any]]:
+    truth = test.classes[test.labels]
+    common = {
+        "method": one.name,
+        "t1": 100 * zsl_accuracy(truth, test.unseen, test.unseen_classes),
+        "cpu_seconds": cpu_seconds,
+    }
+    name = type(one.expert).__name__
+    published = published_rows(name, one.dataset.name)
+    # A method with its own gate has a star in the papers.
+    published.loc["own gate"] = published_rows(f"{name}*", one.dataset.name).loc["alone"]
+    for way, combination in ways(novelty=test.novelty is not None).items():
+        result = evaluate(way, combination.fit(validation), validation, test)
+        beside = published.loc[way]
+        yield {
+            **common,
+            "way": way,
+            **_percent(result),
+            **{f"published_{name}": value for name, value in beside.drop("note").items()},
+            "note": beside["note"],
+        }
+
+
+def _percent(result: Evaluation) -> dict[str, float]:
+    values = {
+        **dict(
+            zip(("acc_ts", "acc_tr", "acc_h"), zip(result.scores, result.intervals, strict=True), strict=True)
+        ),
+        "ausuc": (result.ausuc, result.ausuc_interval),
+    }
+    return {
+        name + suffix: 100 * value
+        for name, (middle, (low, high)) in values.items()
+        for suffix, value in (("", middle), ("_low", low), ("_high", high))
+    }

@@ -1,0 +1,201 @@
+"""Experts trained for both stages of the protocol, each at most once: what they say is kept on disk.
+
+Every way of combining experts starts from here, so a table of many methods trains the seen expert once,
+and a run that was stopped goes on with what it had.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn import config_context
+from sklearn.base import BaseEstimator, clone
+
+from cosmo.cache import Cache, fingerprint
+from cosmo.data import GZSLDataset
+from cosmo.experts import UnseenExpert, select
+from cosmo.experts.novelty import DetectsNovelty
+from cosmo.experts.pair import fit_seen_expert
+from cosmo.outputs import ExpertOutputs
+from cosmo.protocol import Protocol
+from cosmo.validation import encode_labels
+
+__all__ = ["Spoken", "Stages"]
+
+
+@dataclass(frozen=True, eq=False)
+class Spoken:
+    """What one expert says about GZSL-Val (trained on Seen-Train) and test (trained on everything).
+
+    Parameters
+    ----------
+    validation, test : array of shape (n_samples, n_classes)
+        Probabilities over the seen classes, or an unseen expert's scores over `[seen | unseen]`.
+    cpu_seconds : float
+        For choosing parameters and training, in both stages.
+    decided : dict
+        Parameters of an unseen expert that were chosen or given.
+    novelty : pair of arrays of shape (n_samples,), optional
+        On validation and on test, of an unseen expert that detects novelty.
+    """
+
+    validation: NDArray[np.float32]
+    test: NDArray[np.float32]
+    cpu_seconds: float
+    decided: dict[str, Any]
+    novelty: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+
+
+class Stages:
+    """Trains experts on a data set, for the validation stage and for the test stage.
+
+    Parameters
+    ----------
+    dataset : GZSLDataset
+    cache : Cache
+    seed : int
+        Draws the validation split.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from cosmo.data import load_glyphs
+    >>> from cosmo.experts import ESZSL, make_seen_expert
+    >>> data = load_glyphs(n_classes=40, samples_per_class=12)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     stages = Stages(data, Cache(folder))
+    ...     seen, unseen = stages.seen(make_seen_expert("logistic")), stages.unseen(ESZSL())
+    >>> validation, test = stages.outputs(seen, unseen, ESZSL())
+    >>> len(test) == len(data.split.test_seen) + len(data.split.test_unseen)
+    True
+    """
+
+    def __init__(self, dataset: GZSLDataset, cache: Cache, *, seed: int = 0) -> None:
+        self.dataset = dataset
+        self.cache = cache
+        self.seed = seed
+
+    @cached_property
+    def _data(self) -> str:
+        """Fingerprint of the samples and of who is trained on which."""
+        split = Protocol(self.dataset, seed=self.seed).hold_out
+        return fingerprint(self.dataset.features, self.dataset.labels, self.dataset.split, split)
+
+    def seen(self, expert: BaseEstimator) -> Spoken:
+        """Return what a scikit-learn classifier says."""
+
+        def train() -> dict[str, Any]:
+            protocol = Protocol(self.dataset, seed=self.seed)
+            X, y, _ = protocol.training()
+            held = protocol.training_hold_out()
+            codes = encode_labels(y, self.dataset.classes)
+            start = time.process_time()
+            first = fit_seen_expert(expert, X[held.seen_train], codes[held.seen_train])
+            second = fit_seen_expert(expert, X, codes)
+            cpu_seconds = time.process_time() - start
+            return {
+                "validation": first.predict_proba(X[held.gzsl_val]).astype(np.float32),
+                "test": second.predict_proba(protocol.open_test().X).astype(np.float32),
+                "cpu_seconds": cpu_seconds,
+                "decided": "{}",
+            }
+
+        with config_context(assume_finite=True):
+            return _spoken(self.cache.arrays("seen", self._key(expert), train))
+
+    def unseen(self, expert: UnseenExpert) -> Spoken:
+        """Return what an unseen expert says; its open parameters are decided on Unseen-Val."""
+        table = self.dataset.descriptions
+
+        def train() -> dict[str, Any]:
+            protocol = Protocol(self.dataset, seed=self.seed)
+            X, y, _ = protocol.training()
+            held = protocol.training_hold_out()
+            start = time.process_time()
+            first = select(expert, X, y, table.loc[self.dataset.seen_classes], held, cache=self.cache)
+            second = clone(first).fit(X, y, table)
+            cpu_seconds = time.process_time() - start
+            (_, val_classes), (_, test_classes) = self._classes
+            X_val, X_test = X[held.gzsl_val], protocol.open_test().X
+            said = {
+                "validation": first.scores(X_val, table.loc[val_classes]),
+                "test": second.scores(X_test, table.loc[test_classes]),
+                "cpu_seconds": cpu_seconds,
+                "decided": json.dumps(first.decided_),
+            }
+            if isinstance(first, DetectsNovelty) and isinstance(second, DetectsNovelty):
+                said |= {"val_novelty": first.novelty(X_val), "test_novelty": second.novelty(X_test)}
+            return said
+
+        return _spoken(self.cache.arrays("unseen", self._key(expert), train))
+
+    def kept(self, expert: BaseEstimator) -> bool:
+        """Tell whether an expert, seen or unseen, was trained before."""
+        return self.cache.has("unseen" if isinstance(expert, UnseenExpert) else "seen", self._key(expert))
+
+    def _key(self, expert: BaseEstimator) -> str:
+        if isinstance(expert, UnseenExpert):
+            return fingerprint(self._data, self.dataset.descriptions, expert)
+        return fingerprint(self._data, expert)
+
+    @cached_property
+    def _classes(self) -> tuple[tuple[pd.Index, pd.Index], tuple[pd.Index, pd.Index]]:
+        """Seen classes, and all classes with the seen ones first, of the validation and the test stage."""
+        data = self.dataset
+        held = Protocol(data, seed=self.seed).hold_out
+        known = [data.classes[np.unique(data.codes[rows])] for rows in (held.seen_train, held.unseen_val)]
+        return (known[0], known[0].append(known[1])), (
+            data.seen_classes,
+            data.seen_classes.append(data.unseen_classes),
+        )
+
+    def outputs(
+        self, said: Spoken, guessed: Spoken, expert: UnseenExpert
+    ) -> tuple[ExpertOutputs, ExpertOutputs]:
+        """Return what both experts say, labelled: on GZSL-Val, where choices are made, and on test.
+
+        Parameters
+        ----------
+        said, guessed : Spoken
+            Of the seen and of the unseen expert.
+        expert : UnseenExpert
+            The latter.
+        """
+        expert = clone(expert)
+        expert.decided_ = guessed.decided
+        protocol = Protocol(self.dataset, seed=self.seed)
+        labels = protocol.samples(protocol.hold_out.gzsl_val).y, protocol.open_test().y
+        proba, scores = (said.validation, said.test), (guessed.validation, guessed.test)
+        validation, test = (
+            ExpertOutputs.from_joint(
+                own,
+                expert.probabilities(joint),
+                known,
+                classes[len(known) :],
+                # As in the paper, calibrated stacking works on probabilities where they are the method's own.
+                scores=None if expert.native else joint,
+                novelty=novelty,
+                target=encode_labels(y, classes),
+            )
+            for (known, classes), own, joint, novelty, y in zip(
+                self._classes, proba, scores, guessed.novelty or (None, None), labels, strict=True
+            )
+        )
+        return validation, test
+
+
+def _spoken(arrays: dict[str, NDArray[Any]]) -> Spoken:
+    return Spoken(
+        arrays["validation"],
+        arrays["test"],
+        float(arrays["cpu_seconds"]),
+        json.loads(str(arrays["decided"])),
+        (arrays["val_novelty"], arrays["test_novelty"]) if "val_novelty" in arrays else None,
+    )
