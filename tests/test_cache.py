@@ -87,14 +87,8 @@ class TestEqualValues:
         assert len(name) == 32
         assert name.isalnum()
 
-    @pytest.mark.parametrize(
-        ("seed", "imports"),
-        [
-            ("0", "import cosmo.experts.ranking, cosmo.experts.eszsl"),
-            ("1", "import cosmo.cli.compare, cosmo.cli.run, cosmo.report, cosmo.plots, cosmo"),
-        ],
-    )
-    def test_in_another_process(self, seed: str, imports: str):
+    def test_in_another_process(self):
+        imports = "import cosmo.cli.compare, cosmo.cli.run, cosmo.report, cosmo.plots, cosmo"
         values = """
 import numpy as np, pandas as pd
 from cosmo.experts import ESZSL, SJE, LAGO, DEM, make_seen_expert
@@ -104,7 +98,7 @@ values = [
 ]
 """
         script = f"{imports}\n{values}\nfrom cosmo.cache import fingerprint\nprint(*map(fingerprint, values))"
-        environment = {**ENVIRONMENT, "PYTHONHASHSEED": seed}
+        environment = {**ENVIRONMENT, "PYTHONHASHSEED": "123"}
         done = subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True
         )
@@ -150,7 +144,6 @@ class TestDifferentValues:
     def test_cuts_between_parts_count(self, one: tuple[Any, ...], other: tuple[Any, ...]):
         assert fingerprint(*one) != fingerprint(*other)
 
-    @pytest.mark.xfail(reason="a mapping's length is not part of its fingerprint")
     def test_cuts_between_dicts_count(self):
         assert fingerprint({"a": {"b": 1}, "c": 2}) != fingerprint({"a": {"b": 1, "c": 2}})
         assert fingerprint({"a": 1, "b": 2}) != fingerprint({"a": 1}, "b", 2)
@@ -175,7 +168,14 @@ class TestDifferentValues:
     def test_parameters_of_an_estimator_count(self):
         models = [
             *(ESZSL(), ESZSL(gamma=1.0), ESZSL(lam=1.0), ESZSL(gamma=1), ESZSL(centre=False)),
-            *(SJE(), SJE(seed=1), LAGO(), LAGO("singletons"), LogisticRegression(), LogisticRegression(C=2.0)),
+            *(
+                SJE(),
+                SJE(seed=1),
+                LAGO(),
+                LAGO("singletons"),
+                LogisticRegression(),
+                LogisticRegression(C=2.0),
+            ),
             make_pipeline(LogisticRegression()),
             make_pipeline(LogisticRegression(C=2.0)),
             make_pipeline(StandardScaler(), LogisticRegression()),
@@ -224,7 +224,6 @@ class TestCode:
         edited(module, "\nx = 1\n")
         assert fingerprint(SJE()) == before
 
-    @pytest.mark.xfail(reason="code outside the package is not looked at")
     def test_of_a_user_counts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.syspath_prepend(tmp_path)
         names = []
@@ -255,7 +254,7 @@ class TestCode:
         np.array([object()]),
         FunctionTransformer(np.log),
         ESZSL,
-        pytest.param(HoldOut, marks=pytest.mark.xfail(reason="is_dataclass is true of the class itself")),
+        HoldOut,
         {1: "a", "b": 2},
     ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
@@ -353,7 +352,6 @@ class TestArrays:
         assert warned[0].startswith(f"{path} cannot be read")
         np.testing.assert_array_equal(cache.arrays("kind", "key", never)["x"], np.ones(2))
 
-    @pytest.mark.xfail(reason="np.load leaves the file open where the archive is damaged")
     @pytest.mark.usefixtures("warned")
     def test_a_damaged_file_is_closed(self, cache: Cache):
         cache.arrays("kind", "key", lambda: {"x": np.zeros(50)})
@@ -380,18 +378,14 @@ class TestArrays:
 
         self.damaged(cache, change, warned)
 
-    @pytest.mark.xfail(reason="zipfile raises RuntimeError and NotImplementedError, too")
     @pytest.mark.parametrize(("place", "value"), [(8, 1), (10, 99)], ids=["encrypted", "packed"])
-    def test_a_changed_header(
-        self, place: int, value: int, cache: Cache, warned: list[str]
-    ):
+    def test_a_changed_header(self, place: int, value: int, cache: Cache, warned: list[str]):
         def change(content: bytes) -> bytes:
             start = content.index(b"PK\x01\x02") + place
             return content[:start] + bytes([value]) + content[start + 1 :]
 
         self.damaged(cache, change, warned)
 
-    @pytest.mark.xfail(reason="they are pickled, and then never read")
     def test_of_objects_are_refused(self, cache: Cache):
         with pytest.raises((TypeError, ValueError), match="[Oo]bject"):
             cache.arrays("kind", "key", lambda: {"x": np.array(["a", 1], dtype=object)})
@@ -436,7 +430,6 @@ class TestDocuments:
         assert cache.read("kind", "key") == {"a": 1}
         assert len(os.listdir(cache.folder)) == 1
 
-    @pytest.mark.xfail(reason="read lets OSError through, arrays does not")
     def test_an_entry_that_cannot_be_opened(self, cache: Cache):
         (cache.folder / "kind-key.json").mkdir()
         assert cache.read("kind", "key") == {}

@@ -13,6 +13,7 @@ import io
 import json
 import logging
 import sys
+import textwrap
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -28,7 +29,7 @@ from sklearn.base import BaseEstimator
 
 from cosmo.files import write_whole
 
-__all__ = ["Cache", "fingerprint"]
+__all__ = ["Cache", "code_of", "fingerprint"]
 
 logger = logging.getLogger(__name__)
 
@@ -66,14 +67,15 @@ def _pieces(value: Any) -> Iterator[bytes | memoryview]:
         for part in (value.index, value.columns, value.to_numpy()):
             yield from _pieces(part)
     elif isinstance(value, Mapping):
+        yield str(len(value)).encode()
         for key in sorted(value):
             yield from _pieces(key)
             yield from _pieces(value[key])
     elif isinstance(value, BaseEstimator):
-        yield f"{type(value).__module__}.{type(value).__qualname__} {_code(type(value).__mro__)}".encode()
+        yield f"{type(value).__module__}.{type(value).__qualname__} {code_of(type(value))}".encode()
         kept = {name: v for name, v in value.get_params(deep=False).items() if name != "checkpoints"}
         yield from _pieces(kept)
-    elif is_dataclass(value):
+    elif is_dataclass(value) and not isinstance(value, type):
         for field in fields(value):
             yield from _pieces(getattr(value, field.name))
     elif isinstance(value, Path):
@@ -86,9 +88,16 @@ def _pieces(value: Any) -> Iterator[bytes | memoryview]:
         raise TypeError(f"cannot take the fingerprint of a {type(value).__name__}")
 
 
+def code_of(kind: type) -> str:
+    """Return a fingerprint of the code behind a class.
+
+    That is the modules of this package that it reaches, and the class itself where it is somebody else's.
+    """
+    return _code(kind.__mro__)
+
+
 @cache
 def _code(classes: tuple[type, ...]) -> str:
-    """Return a fingerprint of the code behind classes: the modules of this package that they reach."""
     package = __name__.partition(".")[0]
     reached: dict[str, str] = {}
 
@@ -103,8 +112,19 @@ def _code(classes: tuple[type, ...]) -> str:
             visit(getattr(value, "__module__", None) or "")
 
     for one in classes:
-        visit(one.__module__)
-    return fingerprint(sklearn.__version__, [reached[name] for name in sorted(reached)])
+        home = one.__module__.partition(".")[0]
+        if home == package:
+            visit(one.__module__)
+        elif home not in ("sklearn", "builtins", "abc"):
+            reached[f"{one.__module__}.{one.__qualname__}"] = _source(one)
+    return fingerprint(sklearn.__version__, reached)
+
+
+def _source(one: type) -> str:
+    try:
+        return ast.dump(ast.parse(textwrap.dedent(inspect.getsource(one))))
+    except (OSError, TypeError, SyntaxError):  # typed in at a prompt, or compiled
+        return ""
 
 
 class Cache:
@@ -139,13 +159,16 @@ class Cache:
         """Return arrays by name, computed if they are not there."""
         path = self._path(kind, key, "npz")
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 return dict(file)
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile) as error:
             self._unreadable(path, error)
         found = {name: np.asarray(value) for name, value in compute().items()}
+        for name, value in found.items():
+            if value.dtype.hasobject:
+                raise TypeError(f"{name} is an array of objects, which cannot be kept safely")
         content = io.BytesIO()
         np.savez(content, **found)  # type: ignore[arg-type]  # names of arrays, not options
         write_whole(path, content.getvalue())
@@ -165,7 +188,7 @@ class Cache:
             self._unreadable(path, "not a JSON object")
         except FileNotFoundError:
             pass
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             self._unreadable(path, error)
         return {}
 

@@ -120,6 +120,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         held.check(labels)
         seen = self.seen if self.seen is not None else make_seen_expert("logistic")
         unseen = self.unseen if self.unseen is not None else ESZSL()
+        gate = self.gate if self.gate is not None else ConfidenceGate()
         with config_context(assume_finite=True):
             logger.info(
                 "validation stage: fitting %s and %s on %d rows",
@@ -130,18 +131,20 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             # Only classes with samples: the unseen ones may not influence any choice.
             known = table.iloc[np.unique(encode_labels(labels, table.index))]
             cache = None if self.cache is None else Cache(self.cache)
-            validation = ExpertPair.select(seen, unseen, features, labels, known, held, cache=cache)
+            validation = ExpertPair.select(
+                seen, unseen, features, labels, known, held, observer=gate.observer(), cache=cache
+            )
             outputs = validation.outputs(features[held.gzsl_val], labels[held.gzsl_val])
             logger.info("fitting the gate and choosing the operating point on %d held-out rows", len(outputs))
             self.combination_ = GatedMixture(
-                self.gate if self.gate is not None else ConfidenceGate(),
+                gate,
                 smoothing=self.smoothing,
                 softnesses=self.softnesses,
             ).fit(outputs)
             self.validation_outputs_ = outputs
             decided = ", ".join(f"{name} {value:.3g}" for name, value in validation.unseen.decided_.items())
             logger.info("test stage: fitting both again, on all %d rows (%s)", len(features), decided)
-            self.experts_ = validation.refit(seen, features, labels, table)
+            self.experts_ = validation.refit(seen, features, labels, table, observer=gate.observer())
         return self
 
     def _check_fit(

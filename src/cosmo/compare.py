@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 from joblib import Parallel, delayed
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 from sklearn.base import BaseEstimator
 
 from cosmo.cache import Cache
@@ -84,27 +85,38 @@ def compare(
         training in both stages (of the unseen expert); `published_*` is what was published for that data
         set, on other features, `note` what to know about it.
     """
+    if not contenders:
+        raise ValueError("there is nothing to compare: give at least one contender")
     seen = make_seen_expert("logistic") if seen is None else seen
     stages = [Stages(one.dataset, cache, seed=seed) for one in contenders]
-    tasks = [("seen expert", stages[0], seen)]
-    tasks += [(one.name, stage, one.expert) for one, stage in zip(contenders, stages, strict=True)]
-    kept = {number: stage.kept(expert) for number, (_, stage, expert) in enumerate(tasks)}
-    spoken = {number: _train(number, *tasks[number][1:])[1] for number in kept if kept[number]}
+    # Contenders differ in descriptions, and may in the order of classes; mostly one seen expert serves all.
+    tasks = {stage.key(seen): ("seen expert", stage, seen) for stage in stages}
+    tasks |= {
+        stage.key(one.expert): (one.name, stage, one.expert)
+        for one, stage in zip(contenders, stages, strict=True)
+    }
+    spoken = {key: _train(key, *tasks[key][1:])[1] for key in tasks if tasks[key][1].kept(tasks[key][2])}
     report(f"{len(spoken)} of {len(tasks)} experts are trained already")
-    new = [delayed(_train)(number, *tasks[number][1:]) for number in kept if not kept[number]]
-    for number, said in Parallel(n_jobs=jobs, return_as="generator_unordered")(new) if new else []:
-        spoken[number] = said
-        report(f"{len(spoken)} of {len(tasks)}: {tasks[number][0]}, {said.cpu_seconds:.0f} CPU s")
+    new = [delayed(_train)(key, *tasks[key][1:]) for key in tasks if key not in spoken]
+    try:
+        for key, said in Parallel(n_jobs=jobs, return_as="generator_unordered")(new) if new else []:
+            spoken[key] = said
+            report(f"{len(spoken)} of {len(tasks)}: {tasks[key][0]}, {said.cpu_seconds:.0f} CPU s")
+    except TerminatedWorkerError as error:
+        raise OSError(
+            "a process that trained an expert was killed, perhaps for want of memory; take fewer jobs "
+            "(--jobs), and run again: what was trained is kept"
+        ) from error
     rows: list[dict[str, Any]] = []
-    for number, (one, stage) in enumerate(zip(contenders, stages, strict=True), start=1):
-        said = spoken[number]
-        rows += _rows(one, said.cpu_seconds, *stage.outputs(spoken[0], said, one.expert))
+    for one, stage in zip(contenders, stages, strict=True):
+        said = spoken[stage.key(one.expert)]
+        rows += _rows(one, said.cpu_seconds, *stage.outputs(spoken[stage.key(seen)], said, one.expert))
     return pd.DataFrame(rows)
 
 
-def _train(number: int, stages: Stages, expert: BaseEstimator) -> tuple[int, Spoken]:
-    """Have an expert trained and kept; return what it says, under its number."""
-    return number, stages.unseen(expert) if isinstance(expert, UnseenExpert) else stages.seen(expert)
+def _train(key: str, stages: Stages, expert: BaseEstimator) -> tuple[str, Spoken]:
+    """Have an expert trained and kept; return what it says, under its key."""
+    return key, stages.unseen(expert) if isinstance(expert, UnseenExpert) else stages.seen(expert)
 
 
 def _rows(

@@ -37,6 +37,8 @@ class ExpertOutputs:
         stacking; with `stacking_choice`, its best seen class.
     novelty : array of shape (n_samples,), optional
         The unseen expert's own belief that a sample is of no seen class, where it has one.
+    evidence : array of shape (n_samples, n_numbers), optional
+        What a gate's observer saw in the samples themselves.
     target : array of int, shape (n_samples,), optional
         True class as a column of `[seen | unseen]`.
 
@@ -56,6 +58,7 @@ class ExpertOutputs:
     stacking_unseen: NDArray[Any] | None = None
     stacking_choice: NDArray[np.intp] | None = None
     novelty: NDArray[np.float64] | None = None
+    evidence: NDArray[np.float64] | None = None
     target: NDArray[np.intp] | None = None
 
     def __post_init__(self) -> None:
@@ -80,6 +83,10 @@ class ExpertOutputs:
             self.novelty.shape != (len(seen),) or not ((self.novelty >= 0) & (self.novelty <= 1)).all()
         ):
             raise ValueError("novelty must be a number from 0 to 1 for every sample")
+        if self.evidence is not None and (
+            self.evidence.ndim != 2 or len(self.evidence) != len(seen) or not np.isfinite(self.evidence).all()
+        ):
+            raise ValueError("evidence must have one row of finite numbers for every sample")
         if self.target is not None:
             target, n_classes = np.asarray(self.target), len(self.classes)
             if target.shape != (len(seen),) or not np.isin(target, np.arange(n_classes)).all():
@@ -95,6 +102,7 @@ class ExpertOutputs:
         *,
         scores: NDArray[Any] | None = None,
         novelty: NDArray[np.float64] | None = None,
+        evidence: NDArray[np.float64] | None = None,
         target: NDArray[np.intp] | None = None,
     ) -> ExpertOutputs:
         """Build from the unseen expert's prediction over all classes, columns `[seen | unseen]`.
@@ -105,7 +113,7 @@ class ExpertOutputs:
             Joint probabilities of the unseen expert.
         scores : array of the same shape, optional
             The expert's own scores, used for calibrated stacking instead of the probabilities.
-        novelty, target
+        novelty, evidence, target
             As in the class.
         """
         joint = check_probabilities(joint, name="the unseen expert's probabilities", joint=True)
@@ -123,6 +131,7 @@ class ExpertOutputs:
             stacking_unseen=scores[:, n_seen:].max(axis=1),
             stacking_choice=choice,
             novelty=novelty,
+            evidence=evidence,
             target=target,
         )
 

@@ -1,4 +1,4 @@
-"""Figures: the seen-unseen plane."""
+"""Figures: the seen-unseen plane, and what gates see."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.stats import rankdata
 
 from cosmo.experiment import Evaluation
+from cosmo.gate_study import GateResult
 from cosmo.metrics import harmonic_mean
 
-__all__ = ["plot_plane"]
+__all__ = ["plot_gates", "plot_plane"]
 
 # Okabe & Ito's palette: told apart by readers with any colour vision.
 _COLOURS = ("#999999", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00", "#000000")
@@ -70,3 +72,33 @@ def _equal_means(axes: Axes, right: float, top: float) -> None:
         x, y, harmonic_mean(x, y), levels=range(10, 100, 10), colors="#cccccc", linewidths=0.6, zorder=1
     )
     axes.clabel(lines, fmt="H %d", fontsize=6, colors="#999999")
+
+
+def plot_gates(results: Sequence[GateResult], *, title: str = "") -> Figure:
+    """Draw, for each gate, how its scores on test are spread over samples of seen and unseen classes.
+
+    Horizontal: the share of all samples with a lower score, so that gates on different scales compare.
+    """
+    columns = min(3, len(results))
+    rows = -(-len(results) // columns)
+    figure = Figure(figsize=(3.2 * columns, 2.4 * rows + 0.5), layout="constrained")
+    axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    bins = np.linspace(0, 100, 26)
+    for one, place in zip(results, axes, strict=False):
+        share = 100 * (rankdata(one.scores) - 0.5) / len(one.scores)
+        for seen, colour, hatch, label in (
+            (True, _COLOURS[5], "", "seen classes"),
+            (False, _COLOURS[6], "//", "unseen classes"),
+        ):
+            part = share[one.is_seen == seen]
+            place.hist(part, bins, density=True, histtype="step", color=colour, linewidth=1.4, label=label)
+            place.hist(part, bins, density=True, color=colour, alpha=0.25, hatch=hatch)
+        place.set_title(f"{one.name}: AUC {one.measures['test_auc']:.1f}", fontsize=9)
+        place.set_yticks([])
+    for place in axes[len(results) :]:
+        place.set_visible(False)
+    axes[0].legend(fontsize=7, loc="upper left")
+    figure.supxlabel("rank of the gate's score on test (%), right = looks seen", fontsize=9)
+    figure.supylabel("samples of each kind", fontsize=9)
+    figure.suptitle(title, parse_math=False)
+    return figure

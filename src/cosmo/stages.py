@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,12 @@ from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 
-from cosmo.cache import Cache, fingerprint
+from cosmo.cache import Cache, code_of, fingerprint
 from cosmo.data import GZSLDataset
 from cosmo.experts import UnseenExpert, select
 from cosmo.experts.novelty import DetectsNovelty
 from cosmo.experts.pair import fit_seen_expert
+from cosmo.gates import Gate
 from cosmo.outputs import ExpertOutputs
 from cosmo.protocol import Protocol
 from cosmo.validation import encode_labels
@@ -86,7 +88,8 @@ class Stages:
     def _data(self) -> str:
         """Fingerprint of the samples and of who is trained on which."""
         split = Protocol(self.dataset, seed=self.seed).hold_out
-        return fingerprint(self.dataset.features, self.dataset.labels, self.dataset.split, split)
+        data = self.dataset
+        return fingerprint(data.features, data.codes, data.classes, data.split, split, code_of(type(self)))
 
     def seen(self, expert: BaseEstimator) -> Spoken:
         """Return what a scikit-learn classifier says."""
@@ -108,7 +111,7 @@ class Stages:
             }
 
         with config_context(assume_finite=True):
-            return _spoken(self.cache.arrays("seen", self._key(expert), train))
+            return _spoken(self.cache.arrays("seen", self.key(expert), train))
 
     def unseen(self, expert: UnseenExpert) -> Spoken:
         """Return what an unseen expert says; its open parameters are decided on Unseen-Val."""
@@ -134,13 +137,51 @@ class Stages:
                 said |= {"val_novelty": first.novelty(X_val), "test_novelty": second.novelty(X_test)}
             return said
 
-        return _spoken(self.cache.arrays("unseen", self._key(expert), train))
+        return _spoken(self.cache.arrays("unseen", self.key(expert), train))
+
+    def evidence(
+        self, seen: BaseEstimator, gates: Sequence[Gate]
+    ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]] | None]:
+        """Return what each gate's observer sees on GZSL-Val and on test; None for gates without one."""
+        protocol = Protocol(self.dataset, seed=self.seed)
+        X, y, _ = protocol.training()
+        held = protocol.training_hold_out()
+        codes = encode_labels(y, self.dataset.classes)
+        X_test = protocol.open_test().X
+
+        @cache
+        def fitted(last: bool) -> Any:
+            """Return the seen expert of the test stage, or of the validation stage."""
+            rows = slice(None) if last else held.seen_train
+            return fit_seen_expert(seen, X[rows], codes[rows])
+
+        def look(gate: Gate) -> dict[str, NDArray[Any]]:
+            def evidence(last: bool, rows: Any, asked: NDArray[np.float32]) -> NDArray[np.float64]:
+                observer = gate.observer()
+                assert observer is not None
+                return observer.fit(fitted(last), X[rows], codes[rows]).evidence(asked)
+
+            return {
+                "validation": evidence(False, held.seen_train, X[held.gzsl_val]),
+                "test": evidence(True, slice(None), X_test),
+            }
+
+        found: list[tuple[NDArray[np.float64], NDArray[np.float64]] | None] = []
+        for gate in gates:
+            if gate.observer() is None:
+                found.append(None)
+                continue
+            key = fingerprint(self._data, seen, gate)
+            arrays = self.cache.arrays("evidence", key, lambda gate=gate: look(gate))  # type: ignore[misc]
+            found.append((arrays["validation"], arrays["test"]))
+        return found
 
     def kept(self, expert: BaseEstimator) -> bool:
         """Tell whether an expert, seen or unseen, was trained before."""
-        return self.cache.has("unseen" if isinstance(expert, UnseenExpert) else "seen", self._key(expert))
+        return self.cache.has("unseen" if isinstance(expert, UnseenExpert) else "seen", self.key(expert))
 
-    def _key(self, expert: BaseEstimator) -> str:
+    def key(self, expert: BaseEstimator) -> str:
+        """Return the name under which an expert is kept."""
         if isinstance(expert, UnseenExpert):
             return fingerprint(self._data, self.dataset.descriptions, expert)
         return fingerprint(self._data, expert)

@@ -303,3 +303,96 @@ def test_embeddings_are_not_taken_for_percentages():
     task = Task()
     with pytest.raises(ValueError, match="got 0 to 6.5; embeddings of text"):
         LAGO("singletons", epochs=1).fit(task.X, task.y, task.table * 6.5)
+
+
+class TestPrincipalAxes:
+    @pytest.mark.parametrize("shape", [(60, 8), (8, 60)], ids=["tall", "wide"])
+    def test_axes(self, shape):
+        rng = np.random.default_rng(0)
+        X = (rng.normal(size=shape) * np.linspace(1, 5, shape[1]) + 3).astype(np.float32)
+        mean, axes = and_or.principal_axes(X, 5)
+        Z = (X - mean) @ axes
+        variances = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)[:5][::-1] ** 2 / len(X)
+        expected = np.diag(variances / (variances + 3 * variances.mean()))
+        np.testing.assert_allclose(Z.T @ Z / len(X), expected, atol=1e-5)
+
+    def test_without_variance(self):
+        mean, axes = and_or.principal_axes(np.full((4, 3), 2, np.float32), 3)
+        assert axes.shape == (3, 1)
+        assert np.isfinite(axes).all()
+        np.testing.assert_array_equal(mean, 2)
+
+    def test_weights_for_plain_features(self):
+        small = Small("semantic-soft")
+        mean, axes = np.array([1.0, -2.0, 0.5, 3.0]), np.random.default_rng(0).normal(size=(4, 3))
+        X = np.random.default_rng(1).normal(size=(6, 4))
+        plain = small.weights.before(mean, axes)
+        np.testing.assert_allclose(plain.detect(X), small.weights.detect((X - mean) @ axes))
+        assert plain.V is small.weights.V
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_neutral_bias_prefers_classes_less_than_zero_does(variant):
+    small = Small(variant)
+    gates = small.expert._gates(small.u, small.weights)
+    bias = and_or.neutral_bias(small.u, gates)
+    odds = np.log(small.u.mean() / (1 - small.u.mean()))
+    assert min(odds, 0) <= bias <= max(odds, 0)
+
+    def spread(b):
+        return np.log(gates(np.full((1, 5), 1 / (1 + np.exp(-b))))).sum(axis=1).std()
+
+    assert spread(bias) <= min(spread(0), spread(odds)) + 1e-12
+
+
+def test_average_weighs_late_steps_more():
+    weights = and_or.Weights(np.zeros((1, 1), np.float32), np.zeros(1, np.float32), None)
+    average = and_or.Average(weights)
+    for value in (1, 2, 3):
+        weights.W[:], weights.b[:] = value, -value
+        average.update()
+    # The t-th step has a share in proportion to t(t + 1)(t + 2): 6, 24, 60.
+    expected = (6 * 1 + 24 * 2 + 60 * 3) / 90
+    mean = average.weights()
+    np.testing.assert_allclose([mean.W[0, 0], mean.b[0]], [expected, -expected], rtol=1e-6)
+
+
+def test_training_ends_when_accuracy_no_longer_improves(task):
+    def epochs(accuracies):
+        done = []
+        for candidate in make("semantic-hard", epochs=None)._candidates(task.X, codes, table):
+            done.append(candidate.epochs)
+            if len(done) <= len(accuracies):
+                candidate.accuracy_ = accuracies[len(done) - 1]
+        return done
+
+    codes, table = np.searchsorted(task.seen, task.y), task.table.loc[task.seen]
+    assert epochs([0.5, 0.6, 0.6, 0.5, 0.4]) == [1, 2, 3, 4, 5]
+    assert epochs([]) == list(LAGO.grid["epochs"])
+
+
+class TestPresets:
+    @pytest.mark.parametrize("name", LAGO.presets)
+    def test_constructs(self, name, task):
+        expert = LAGO(**LAGO.presets[name])
+        assert expert.open_parameters() == []
+        assert name.split()[1] == expert.variant
+        expert.set_params(epochs=1).fit(task.X, task.y, task.table)
+
+    def test_every_data_set_has_all_variants(self):
+        names = {f"{data} {variant}" for data in ("CUB", "AWA2", "SUN") for variant in VARIANTS}
+        assert set(LAGO.presets) == names
+
+    def test_translation(self):
+        assert LAGO.presets["CUB semantic-soft"] == pytest.approx(
+            {
+                "variant": "semantic-soft",
+                "epochs": 100,
+                "learning_rate": 3e-5 * 2048 * 0.4,
+                "weight_decay": 2.5e-4,
+                "class_decay": 2.5e-5,
+                "group_prior": 1e-4,
+                "gain": 3,
+                "group_learning_rate": 0.1,
+            }
+        )

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.io import loadmat, savemat
 
 from cosmo.cache import Cache
 from cosmo.cli.dataset import load
@@ -16,7 +17,8 @@ from cosmo.experts import ESZSL, SJE, make_seen_expert
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "number"), [("CUB", "CUB", 312), ("AWA1", "AWA", 85), ("AWA2", "AWA", 85), ("SUN", "SUN", 102)]
+    ("name", "file", "number"),
+    [("CUB", "CUB", 312), ("AWA1", "AWA", 85), ("AWA2", "AWA", 85), ("SUN", "SUN", 102)],
 )
 def test_known_groups_are_those_of_the_attribute_files(
     name: str, file: str, number: int, data_folder: Path
@@ -25,7 +27,9 @@ def test_known_groups_are_those_of_the_attribute_files(
     named = [line.partition("::")[0].split(maxsplit=1)[-1] for line in lines if line]
     known = known_groups(name, number)
     assert known is not None
-    ours, theirs = (pd.factorize(np.array(groups, object))[0] for groups in (known.get_level_values(0), named))
+    ours, theirs = (
+        pd.factorize(np.array(groups, object))[0] for groups in (known.get_level_values(0), named)
+    )
     np.testing.assert_array_equal(ours, theirs)
 
 
@@ -33,8 +37,14 @@ class AsRecorded(ESZSL):
     as_recorded = True
 
 
-def test_descriptions_of_cub_as_an_expert_takes_them(data_folder: Path) -> None:
-    args = argparse.Namespace(dataset=str(data_folder / "xlsa17" / "CUB"), features="res50", attributes=None)
+def test_descriptions_of_cub_as_an_expert_takes_them(data_folder: Path, tmp_path: Path) -> None:
+    source, folder = data_folder / "xlsa17" / "CUB", tmp_path / "CUB"
+    folder.mkdir()
+    for name in ("att_splits.mat", "sent_splits.mat"):
+        (folder / name).symlink_to(source / name)
+    labels = loadmat(source / "res50.mat", variable_names=["labels"])["labels"]
+    savemat(folder / "res101.mat", {"features": np.zeros((1, len(labels)), np.float32), "labels": labels})
+    args = argparse.Namespace(dataset=str(folder), features="res101", attributes=None)
     recorded = load(args, AsRecorded(), descriptions="att_splits", original=False, seed=0).descriptions
     assert recorded.max(axis=None) == 100
     assert recorded.columns.get_level_values(0).nunique() == 28
@@ -47,7 +57,9 @@ def test_experts_side_by_side_on_cub(data_folder: Path, tmp_path: Path) -> None:
     args = argparse.Namespace(dataset=str(data_folder / "xlsa17" / "CUB"), features="res50", attributes=None)
     whole = load(args, ESZSL(), descriptions="att_splits", original=False, seed=0)
     # Every sixteenth feature, to be quick.
-    data = GZSLDataset(whole.features[:, ::16], whole.labels, whole.descriptions, whole.split, name=whole.name)
+    data = GZSLDataset(
+        whole.features[:, ::16], whole.labels, whole.descriptions, whole.split, name=whole.name
+    )
     contenders = [
         Contender("ESZSL", ESZSL(gamma=1000.0, lam=1.0), data),
         Contender("SJE", SJE(learning_rate=10.0, epochs=3), data),

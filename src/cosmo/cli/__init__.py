@@ -15,6 +15,7 @@ __all__ = ["main"]
 COMMANDS = {
     "run": "train, evaluate every way of combining the experts, write a report",
     "compare": "every zero-shot expert side by side: alone, stacked, inside COSMO",
+    "gates": "how well each gate tells samples of seen classes from the others",
     "experts": "list the experts, where they come from and what they need",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from pathlib import Path
 
 import pandas as pd
@@ -83,6 +84,10 @@ def run(args: argparse.Namespace) -> int:
     name = Path(args.dataset).resolve().name
     out = Path(args.out) if args.out else Path("cosmo-runs", name)
     out.mkdir(parents=True, exist_ok=True)
+    if args.write:
+        Path(args.write).parent.mkdir(parents=True, exist_ok=True)
+        if Path(args.write).is_dir():
+            raise ValueError(f"--write {args.write} is a folder; name a file")
     tables: dict[str, pd.DataFrame] = {}
     reasons: dict[str, dict[str, str]] = {}
     with progress(quiet=args.quiet) as step:
@@ -110,10 +115,8 @@ def run(args: argparse.Namespace) -> int:
     write_whole(out / "compare.csv", whole.to_csv(index=False).encode())
     console.print(f"all numbers: {out / 'compare.csv'}", soft_wrap=True)
     if args.write:
-        target = Path(args.write)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(target, _document(args, name, tables, reasons).encode())
-        console.print(f"tables: {target}", soft_wrap=True)
+        write_whole(Path(args.write), _document(args, name, tables, reasons).encode())
+        console.print(f"tables: {args.write}", soft_wrap=True)
     return 0
 
 
@@ -194,10 +197,16 @@ def _document(
     reasons: dict[str, dict[str, str]],
 ) -> str:
     """Return the tables as Markdown, with what a reader needs to judge them."""
-    options = f"--features {args.features} " if args.dataset != "glyphs" else ""
-    if len(tables) > 1:
-        options += f"--descriptions {' '.join(tables)} "
-    command = f"cosmo compare {name} {options}--seed {args.seed}"
+    options = [f"--features {args.features}"] if args.dataset != "glyphs" else []
+    if list(tables) not in (["att_splits"], ["attributes"]):
+        options.append(f"--descriptions {' '.join(tables)}")
+    if args.methods != ["all"]:
+        options.append(f"--methods {shlex.join(args.methods)}")
+    if args.seen != "logistic":
+        options.append(f"--seen {args.seen}")
+    if args.attributes:
+        options.append(f"--attributes {Path(args.attributes).name}")
+    command = " ".join(["cosmo compare", name, *options, f"--seed {args.seed}"])
     parts = [
         f"# {name}: every method side by side",
         f"Written by `{command}`. Test accuracies (*ts*: unseen classes, *tr*: seen classes, *H*: harmonic "

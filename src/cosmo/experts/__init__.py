@@ -103,6 +103,8 @@ def make_unseen_expert(name: str) -> UnseenExpert:
             raise ValueError(f"unknown preset {details!r} of {name}; there is {known}")
         return expert(**expert.presets[details])
     parameters = dict(item.partition("=")[::2] for item in details.split(","))
+    if not all(parameters.values()):
+        raise ValueError(f"{details!r} is not a list of parameters such as name=value,name=value")
     unknown = set(parameters) - set(expert().get_params())
     if unknown:
         known = ", ".join(expert().get_params())

@@ -52,6 +52,14 @@ class DEM(NetworkExpert):
     """
 
     reference: ClassVar[str] = "Zhang, Xiang & Gong, CVPR 2017"
+    # The authors take steps of 1e-4 (CUB: 1e-5) on mini-batches of 64 to 100 rows, up to a million of them;
+    # these steps are over all classes, so that step size and number stay as they are here.
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "AWA1": {"hidden": 1600, "weight_decay": 1e-3, "distance": "euclidean"},
+        "AWA2": {"hidden": 1600, "weight_decay": 1e-3, "distance": "euclidean"},
+        "SUN": {"hidden": 1600, "weight_decay": 1e-5, "distance": "euclidean"},
+        "CUB": {"hidden": 1200, "weight_decay": 1e-2, "distance": "cosine"},
+    }
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (25, 50, 100, 150, 200, 300, 400, 600, 800)}
 
     def __init__(

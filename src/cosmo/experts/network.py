@@ -65,6 +65,8 @@ class NetworkExpert(UnseenExpert):
     needs_torch: ClassVar[bool] = True
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (2, 4, 6, 8, 12, 16, 24, 32, 48, 64)}
     patience: ClassVar[int] = 3
+    standardised: ClassVar[bool] = False
+    """Whether every feature is given mean 0 and spread 1, rather than all of them mean absolute value 1."""
 
     def __init__(
         self,
@@ -164,11 +166,20 @@ class NetworkExpert(UnseenExpert):
         return result
 
     def _learn_scales(self, X: NDArray[np.float32], attributes: NDArray[np.float32]) -> None:
-        self.scale_ = np.float32(np.mean([np.abs(row).mean(dtype=np.float64) for row in X]) or 1)
+        self.mean_: NDArray[np.float32] | np.float32 = np.float32(0)
+        self.scale_: NDArray[np.float32] | np.float32
+        if self.standardised:
+            mean, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+            spread[spread <= 1e-6 * np.abs(mean)] = 1  # a constant feature, up to rounding
+            self.mean_, self.scale_ = mean.astype(np.float32), spread.astype(np.float32)
+        else:
+            self.scale_ = np.float32(np.mean([np.abs(row).mean(dtype=np.float64) for row in X]) or 1)
         self.attribute_mean_ = attributes.mean(axis=0)
 
     def _features(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
-        return X / self.scale_
+        centred = X - self.mean_
+        centred /= self.scale_
+        return centred
 
     def _signatures(self, attributes: NDArray[np.float32]) -> NDArray[np.float32]:
         centred = attributes - self.attribute_mean_

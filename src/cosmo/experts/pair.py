@@ -16,6 +16,7 @@ from cosmo.cache import Cache
 from cosmo.experts.base import UnseenExpert
 from cosmo.experts.novelty import DetectsNovelty
 from cosmo.experts.selection import select
+from cosmo.observer import Observer
 from cosmo.outputs import ExpertOutputs
 from cosmo.protocol import HoldOut
 from cosmo.validation import encode_labels
@@ -45,12 +46,15 @@ class ExpertPair:
     descriptions : DataFrame
         One row per class, seen and unseen.
     seen_classes : Index
+    observer : Observer, optional
+        Fitted on the same rows; fills `ExpertOutputs.evidence`.
     """
 
     seen: Any
     unseen: UnseenExpert
     descriptions: pd.DataFrame
     seen_classes: pd.Index
+    observer: Observer | None = None
 
     @classmethod
     def select(
@@ -62,6 +66,7 @@ class ExpertPair:
         descriptions: pd.DataFrame,
         held: HoldOut,
         *,
+        observer: Observer | None = None,
         cache: Cache | None = None,
     ) -> ExpertPair:
         """Return the experts of the validation stage: fitted on Seen-Train, parameters decided.
@@ -73,16 +78,21 @@ class ExpertPair:
         descriptions : DataFrame
             A row for every class in `y`; classes without training rows may not take part.
         held : HoldOut
+        observer : Observer, optional
+            Not fitted yet.
         cache : Cache, optional
             Where choices are kept, see `select`.
         """
         codes = encode_labels(y, descriptions.index, name="y")
         chosen = select(unseen, X, descriptions.index[codes], descriptions, held, cache=cache)
+        X_train, train_codes = X[held.seen_train], codes[held.seen_train]
+        fitted = fit_seen_expert(seen, X_train, train_codes)
         return cls(
-            fit_seen_expert(seen, X[held.seen_train], codes[held.seen_train]),
+            fitted,
             chosen,
             descriptions,
-            descriptions.index[np.unique(codes[held.seen_train])],
+            descriptions.index[np.unique(train_codes)],
+            None if observer is None else observer.fit(fitted, X_train, train_codes),
         )
 
     def refit(
@@ -91,17 +101,21 @@ class ExpertPair:
         X: NDArray[np.float32],
         y: Iterable[Hashable],
         descriptions: pd.DataFrame,
+        *,
+        observer: Observer | None = None,
     ) -> ExpertPair:
         """Return the experts of the test stage: fitted on all training rows, choices kept.
 
-        `descriptions` has the unseen classes too.
+        `descriptions` has the unseen classes too; `observer` is a new one.
         """
         codes = encode_labels(y, descriptions.index, name="y")
+        fitted = fit_seen_expert(seen, X, codes)
         return ExpertPair(
-            fit_seen_expert(seen, X, codes),
+            fitted,
             clone(self.unseen).fit(X, descriptions.index[codes], descriptions),
             descriptions,
             descriptions.index[np.unique(codes)],
+            None if observer is None else observer.fit(fitted, X, codes),
         )
 
     @property
@@ -123,6 +137,7 @@ class ExpertPair:
             # As in the paper, calibrated stacking works on probabilities where they are the method's own.
             scores=None if self.unseen.native else scores,
             novelty=self.unseen.novelty(X) if isinstance(self.unseen, DetectsNovelty) else None,
+            evidence=None if self.observer is None else self.observer.evidence(X),
             target=None if y is None else encode_labels(y, columns, name="y"),
         )
 

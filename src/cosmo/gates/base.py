@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
+from cosmo.observer import Observer
 from cosmo.outputs import ExpertOutputs
 
-__all__ = ["Gate"]
+__all__ = ["Gate", "evidence_of"]
 
 
 class Gate(BaseEstimator, ABC):  # type: ignore[misc]
@@ -20,6 +21,10 @@ class Gate(BaseEstimator, ABC):  # type: ignore[misc]
     A gate reads what the experts say, never class identities, and must be usable on other classes, and
     another number of classes, than it was fitted on.
     """
+
+    def observer(self) -> Observer | None:
+        """Return a new observer if the gate needs one; what it sees is in `ExpertOutputs.evidence`."""
+        return None
 
     def tuned(self, train: ExpertOutputs, val: ExpertOutputs) -> Self:
         """Return an unfitted copy whose open parameters (those that are None) are decided.
@@ -36,3 +41,13 @@ class Gate(BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return one number in 0..1 per sample; larger = looks more like a seen class."""
+
+
+def evidence_of(outputs: ExpertOutputs, gate: Gate) -> NDArray[np.float64]:
+    """Return what the gate's observer saw, or an error where nobody looked."""
+    if outputs.evidence is None:
+        raise ValueError(
+            f"{type(gate).__name__} needs to look at the samples themselves; these outputs have no evidence: "
+            "make them with an ExpertPair, or a Cosmo, that has this gate"
+        )
+    return outputs.evidence

@@ -1,0 +1,129 @@
+"""Evidence gate: everything that is known about a sample without a single sample of an unseen class."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logsumexp
+from sklearn.linear_model import LogisticRegression
+
+from cosmo.gates.base import Gate, evidence_of
+from cosmo.gates.confidence import top_k
+from cosmo.gates.leave_out import entropy
+from cosmo.mixture import conditional
+from cosmo.observer import Observer
+from cosmo.outputs import ExpertOutputs
+from cosmo.probabilities import temper
+
+__all__ = ["EvidenceGate"]
+
+_FLOOR = 1e-6
+
+
+class EvidenceGate(Gate):
+    """A logistic regression like the paper's gate, on more than the top-K probabilities.
+
+    Its inputs, standardised: both experts' K largest probabilities (the seen expert's also flattened), as
+    they are and as logarithms; the entropy of each; the seen expert's margin between its two best classes;
+    the unseen expert's total mass on unseen classes; the energy of the seen expert (the logarithm of the
+    sum of its exponentiated logits) where it is linear; and where the sample lies among the seen classes in
+    feature space: the distances to the two nearest class means, in units of the spread within classes,
+    their ratio, and the cosine to the nearest.
+
+    Parameters
+    ----------
+    k : int
+        How many of the largest probabilities of each expert are used.
+    C : float
+        Inverse regularisation of the regression.
+
+    Examples
+    --------
+    >>> from cosmo import Cosmo
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=40, samples_per_class=12)
+    >>> train = data.split.trainval
+    >>> model = Cosmo(data.descriptions, gate=EvidenceGate())
+    >>> model.fit(data.features[train], data.labels[train]).predict(data.features[:2]).shape
+    (2,)
+    """
+
+    def __init__(self, k: int = 5, C: float = 0.1) -> None:
+        self.k = k
+        self.C = C
+
+    def observer(self) -> Observer:
+        """Return who measures distances and energies."""
+        return _Neighbourhood()
+
+    def features(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+        """Return the gate's inputs, shape (n_samples, n_inputs), before they are standardised."""
+        if self.k < 1:
+            raise ValueError(f"k must be at least 1, got {self.k}")
+        seen, unseen = outputs.seen.astype(np.float64), outputs.unseen.astype(np.float64)
+        tops = [top_k(seen, self.k), top_k(temper(seen, 3.0), self.k), top_k(unseen, self.k)]
+        best = top_k(seen, 2)
+        mass = unseen.sum(axis=1)
+        columns = [
+            entropy(seen),
+            entropy(conditional(unseen)),
+            np.log(best[:, 0] + _FLOOR) - np.log(best[:, 1] + _FLOOR),
+            mass,
+            np.log(mass + _FLOOR) - np.log(np.maximum(1 - mass, 0) + _FLOOR),
+        ]
+        logs = [np.log(top + _FLOOR) for top in tops]
+        return np.hstack([*tops, *logs, np.stack(columns, axis=1), evidence_of(outputs, self)])
+
+    def fit(self, outputs: ExpertOutputs) -> Self:
+        """Fit the logistic regression "is this sample of a seen class?" on held-out samples."""
+        is_seen = outputs.is_seen
+        if is_seen.all() or not is_seen.any():
+            raise ValueError("the gate needs held-out samples of both seen and unseen classes")
+        values = self.features(outputs)
+        self.mean_, spread = values.mean(axis=0), values.std(axis=0)
+        self.spread_ = np.where(spread > 0, spread, 1)
+        regression = LogisticRegression(C=self.C, max_iter=2000)
+        regression.fit((values - self.mean_) / self.spread_, is_seen)
+        self.weights_, self.bias_ = regression.coef_[0], float(regression.intercept_[0])
+        return self
+
+    def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+        """Return the probability of "seen" for each sample."""
+        values = (self.features(outputs) - self.mean_) / self.spread_
+        score: NDArray[np.float64] = expit(values @ self.weights_ + self.bias_)
+        return score
+
+
+class _Neighbourhood(Observer):
+    """Distances to the means of the seen classes, and the energy of a linear seen expert."""
+
+    def fit(self, seen: Any, X: NDArray[np.float32], codes: NDArray[np.intp]) -> Self:
+        classes, ranks, counts = np.unique(codes, return_inverse=True, return_counts=True)
+        ranks = ranks.reshape(-1)
+        means = np.zeros((len(classes), X.shape[1]))
+        np.add.at(means, ranks, X)
+        means /= counts[:, None]
+        within = np.sqrt(((X - means[ranks]) ** 2).mean(axis=0))
+        # A feature that never varies within a class would count without bound.
+        self.spread = np.maximum(within, 1e-3 * within.max() or 1).astype(np.float32)
+        self.centre = means.mean(axis=0).astype(np.float32)
+        self.means = ((means - self.centre) / self.spread).astype(np.float32)
+        self.seen = seen
+        return self
+
+    def evidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        scaled = (X - self.centre) / self.spread
+        products = (scaled @ self.means.T).astype(np.float64)
+        length = (scaled**2).sum(axis=1, dtype=np.float64)
+        own = (self.means**2).sum(axis=1, dtype=np.float64)
+        distance = np.sqrt(np.maximum(length[:, None] - 2 * products + own, 0) / X.shape[1])
+        nearest = np.sort(np.partition(distance, min(1, distance.shape[1] - 1), axis=1)[:, :2], axis=1)
+        first, second = nearest[:, 0], nearest[:, -1]
+        cosine = (products / np.maximum(np.sqrt(length)[:, None] * np.sqrt(own), 1e-12)).max(axis=1)
+        columns = [first, second, first / np.maximum(second, 1e-12), cosine]
+        if hasattr(self.seen, "decision_function"):
+            logits = np.asarray(self.seen.decision_function(X), dtype=np.float64)
+            columns.append(logits if logits.ndim == 1 else logsumexp(logits, axis=1))
+        return np.stack(columns, axis=1)

@@ -1,0 +1,168 @@
+"""ODIN: the seen expert's confidence after a small push of the sample towards its best class.
+
+Liang, Li & Srikant, "Enhancing the reliability of out-of-distribution image detection in neural networks",
+ICLR 2018. The idea is that a push raises the confidence of samples of known classes more than of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+from sklearn.base import clone
+
+from cosmo.gates.base import Gate, evidence_of
+from cosmo.gates.scaling import ScoreScale
+from cosmo.metrics import gate_auc
+from cosmo.observer import Observer
+from cosmo.outputs import ExpertOutputs
+
+__all__ = ["OdinGate", "linear_logits", "perturbed_confidence", "pushed_logits"]
+
+TEMPERATURES = (1.0, 3.0, 10.0, 100.0, 1000.0)
+EPSILONS = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+
+
+class OdinGate(Gate):
+    """Score a sample by the seen expert's largest probability at a temperature, after a push.
+
+    The push is `ε · std · sign(∇_x log p_ŷ(x))` with ŷ the best class, `std` the spread of each feature. The
+    seen expert must be linear (logistic regression, linear discriminant analysis); then the gradient has a
+    closed form. On held-out samples a line is fitted that turns scores into probabilities; it keeps
+    their order.
+
+    Parameters
+    ----------
+    temperature : float or None
+        None chooses by the AUC on Gating-Val.
+    epsilon : float or None
+        Size of the push; 0 leaves samples where they are. None chooses by the AUC on Gating-Val.
+
+    Examples
+    --------
+    >>> from cosmo import Cosmo
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=40, samples_per_class=12)
+    >>> train = data.split.trainval
+    >>> model = Cosmo(data.descriptions, gate=OdinGate(temperature=3.0, epsilon=1e-3))
+    >>> model.fit(data.features[train], data.labels[train]).predict(data.features[:2]).shape
+    (2,)
+    """
+
+    def __init__(self, temperature: float | None = None, epsilon: float | None = None) -> None:
+        self.temperature = temperature
+        self.epsilon = epsilon
+
+    def observer(self) -> Observer:
+        """Return who looks at the samples, for all settings that are still open."""
+        return _Pushes(self._settings())
+
+    def _settings(self) -> list[tuple[float, float]]:
+        """Return temperature and ε of each column of evidence."""
+        temperatures = TEMPERATURES if self.temperature is None else (self.temperature,)
+        epsilons = EPSILONS if self.epsilon is None else (self.epsilon,)
+        for temperature, epsilon in product(temperatures, epsilons):
+            if not temperature > 0:
+                raise ValueError(f"temperature must be positive, got {temperature}")
+            if not epsilon >= 0:
+                raise ValueError(f"epsilon must not be negative, got {epsilon}")
+        return list(product(temperatures, epsilons))
+
+    def tuned(self, train: ExpertOutputs, val: ExpertOutputs) -> Self:
+        """Return a copy that reads the column of largest AUC on Gating-Val."""
+        evidence = evidence_of(val, self)
+        best = max(range(evidence.shape[1]), key=lambda column: gate_auc(val.is_seen, evidence[:, column]))
+        copy: Self = clone(self)
+        copy.column_ = best
+        copy.chosen_ = self._settings()[best]
+        return copy
+
+    def fit(self, outputs: ExpertOutputs) -> Self:
+        """Learn the scale of the scores."""
+        self.scale_ = ScoreScale().fit(self._confidence(outputs), outputs.is_seen)
+        return self
+
+    def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+        """Return the probability of "seen" for each sample."""
+        return self.scale_(self._confidence(outputs))
+
+    def _confidence(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+        column: NDArray[np.float64] = evidence_of(outputs, self)[:, getattr(self, "column_", 0)]
+        return column
+
+
+class _Pushes(Observer):
+    """The confidence under several temperatures and pushes."""
+
+    def __init__(self, settings: list[tuple[float, float]]) -> None:
+        self.settings = settings
+
+    def fit(self, seen: Any, X: NDArray[np.float32], codes: NDArray[np.intp]) -> Self:
+        self.weights, self.bias = linear_logits(seen)
+        self.spread = X.std(axis=0)
+        return self
+
+    def evidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        return perturbed_confidence(X, self.weights, self.bias, self.spread, self.settings)
+
+
+def linear_logits(seen: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return weights (n_features, n_classes) and bias (n_classes,) of a linear classifier's logits."""
+    if not hasattr(seen, "coef_") or not hasattr(seen, "intercept_"):
+        raise TypeError(
+            f"ODIN needs the gradient of the seen expert, which {type(seen).__name__} does not have; use a "
+            "linear one, such as LogisticRegression"
+        )
+    weights, bias = np.asarray(seen.coef_, np.float32).T, np.asarray(seen.intercept_, np.float32)
+    if weights.shape[1] == 1:  # two classes share one row, the second's logit minus the first's
+        weights, bias = np.hstack([0 * weights, weights]), np.r_[np.float32(0), bias]
+    return weights, bias
+
+
+def perturbed_confidence(
+    X: NDArray[np.float32],
+    weights: NDArray[np.float32],
+    bias: NDArray[np.float32],
+    spread: NDArray[np.float32],
+    settings: list[tuple[float, float]],
+) -> NDArray[np.float64]:
+    """Return the confidence after a push, for each (temperature, ε), shape (n_samples, n_settings).
+
+    It is the logarithm of the largest probability times the number of classes, at the scale of logits: the
+    same order as the probability itself, but it stays comparable when the number of classes changes, which
+    at large temperatures the probability does not.
+    """
+    logits = X @ weights + bias
+    result = np.empty((len(X), len(settings)))
+    for temperature in dict.fromkeys(temperature for temperature, _ in settings):
+        columns = [column for column, (own, _) in enumerate(settings) if own == temperature]
+        epsilons = [settings[column][1] for column in columns]
+        moved = pushed_logits(logits, weights, spread, temperature, epsilons)
+        for column, values in zip(columns, moved, strict=True):
+            log_p = log_softmax(values.astype(np.float64) / temperature, axis=1).max(axis=1)
+            result[:, column] = temperature * (log_p + np.log(logits.shape[1]))
+    return result
+
+
+def pushed_logits(
+    logits: NDArray[np.float32],
+    weights: NDArray[np.float32],
+    spread: NDArray[np.float32],
+    temperature: float,
+    epsilons: Sequence[float],
+) -> Iterator[NDArray[np.float32]]:
+    """Yield the logits of a linear classifier after each push towards its best class.
+
+    A push moves a sample's logits along one direction, however far; so all of them together cost two
+    products with the weights.
+    """
+    best = logits.argmax(axis=1)
+    proba = softmax(logits / np.float32(temperature), axis=1)
+    push = np.sign(weights.T[best] - proba @ weights.T) * spread
+    direction = push @ weights
+    for epsilon in epsilons:
+        yield logits + np.float32(epsilon) * direction

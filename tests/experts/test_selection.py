@@ -1,0 +1,400 @@
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from compositional import Task
+from sklearn.base import clone
+
+from cosmo.cache import Cache
+from cosmo.data import load_glyphs
+from cosmo.experts import DAP, ESZSL, LAGO, SJE, UnseenExpert, select
+from cosmo.protocol import HoldOut, hold_out
+
+Calls = list[tuple[float | None, int | None]]
+N_CLASSES, N_ROWS = 12, 10
+RATES, DEPTHS = (1.0, 2.0, 3.0), (1, 2)
+
+# Accuracies by rate and depth; the winner is trained in the first, second, last round.
+FIRST = {(1.0, 1): 0.2, (1.0, 2): 0.9, (2.0, 1): 0.9, (2.0, 2): 0.4, (3.0, 1): 0.5, (3.0, 2): 0.9}
+SECOND = {(1.0, 1): 0.2, (1.0, 2): 0.5, (2.0, 1): 0.9, (2.0, 2): 0.4, (3.0, 1): 0.9, (3.0, 2): 0.6}
+LAST = {(1.0, 1): 0.2, (1.0, 2): 0.5, (2.0, 1): 0.6, (2.0, 2): 0.4, (3.0, 1): 0.7, (3.0, 2): 0.8}
+WINNERS = [(FIRST, (1.0, 2)), (SECOND, (2.0, 1)), (LAST, (3.0, 2))]
+
+
+class Spy(UnseenExpert):
+    """Is right about as many rows of every class as its parameters say, and notes each training."""
+
+    reference = "none"
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"rate": RATES, "depth": DEPTHS}
+    trained_apart: ClassVar[str | None] = "rate"
+    accuracies: ClassVar[dict[tuple[float, int], float]] = SECOND
+    calls: ClassVar[Calls] = []
+    stop_before: ClassVar[tuple[float, int] | None] = None
+
+    def __init__(
+        self,
+        rate: float | None = None,
+        depth: int | None = None,
+        *,
+        other: int = 0,
+        temperature: float | None = None,
+    ) -> None:
+        self.rate = rate
+        self.depth = depth
+        self.other = other
+        self.temperature = temperature
+
+    def _fit(self, X: Any, codes: Any, attributes: Any, **decided: Any) -> None:
+        place = (decided.get("rate"), decided["depth"])
+        if place == type(self).stop_before:
+            raise KeyboardInterrupt
+        self.calls.append(place)
+        self.correct_ = type(self).accuracies[place]
+        self.weights_ = np.array([X.sum(), codes.sum(), attributes.sum(), *place, self.other])
+        self.seen_of_others_ = self.others_
+
+    def scores(self, X: Any, descriptions: pd.DataFrame) -> Any:
+        sign = np.where(X[:, 1] < self.correct_ * N_ROWS - 1e-6, -1, 1)
+        codes = self.attributes(descriptions)[:, 0]
+        return (sign[:, None] * np.abs(X[:, :1] - codes)).astype(np.float32)
+
+
+class Whole(Spy):
+    """Cannot be stopped between values."""
+
+    trained_apart = None
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """Forget what was trained."""
+    yield
+    Spy.calls.clear()
+    Spy.stop_before, Spy.accuracies = None, SECOND
+
+
+class Problem:
+    """Samples that carry their class (first feature) and their number within it (second)."""
+
+    def __init__(self) -> None:
+        codes = np.repeat(np.arange(N_CLASSES), N_ROWS)
+        self.X = np.c_[codes, np.tile(np.arange(N_ROWS), N_CLASSES)].astype(np.float32)
+        self.table = pd.DataFrame(
+            np.c_[np.arange(N_CLASSES), np.ones(N_CLASSES)], index=[f"c{i:02}" for i in range(N_CLASSES)]
+        )
+        self.y = self.table.index[codes]
+        self.held = hold_out(self.y)
+
+    def select(self, expert: UnseenExpert, cache: Cache | None = None, **changes: Any) -> Any:
+        """Return what `select` returns; `calls` has the trainings it took."""
+        Spy.calls.clear()
+        values = {"X": self.X, "y": self.y, "descriptions": self.table, "held": self.held} | changes
+        return select(expert, values["X"], values["y"], values["descriptions"], values["held"], cache=cache)
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return Problem()
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path)
+
+
+def check_same(one: Any, other: Any) -> None:
+    assert one.decided_ == other.decided_
+    assert one.get_params() == other.get_params()
+    np.testing.assert_array_equal(one.weights_, other.weights_)
+    assert one.columns_.equals(other.columns_)
+
+
+class TestWithoutCache:
+    @pytest.mark.parametrize(("accuracies", "winner"), WINNERS)
+    def test_the_best_wins_the_first_of_equals(
+        self, accuracies: dict[tuple[float, int], float], winner: tuple[float, int], problem: Problem
+    ):
+        Spy.accuracies = accuracies
+        expert = Spy()
+        best = problem.select(expert)
+        assert (best.rate, best.depth) == winner
+        assert best.accuracy_ == pytest.approx(accuracies[winner])
+        assert Spy.calls == [(rate, depth) for rate in RATES for depth in DEPTHS]
+        assert best.decided_ == {"rate": winner[0], "depth": winner[1], "temperature": best.temperature}
+        assert best.temperature > 0
+        assert expert.get_params() == Spy().get_params()
+
+    def test_training_sees_only_seen_train(self, problem: Problem):
+        best = problem.select(Spy())
+        rows = problem.held.seen_train
+        seen = np.unique(problem.X[rows, 0])
+        expected = [problem.X[rows].sum(), np.searchsorted(seen, problem.X[rows, 0]).sum()]
+        assert best.weights_[:2].tolist() == expected
+        assert best.weights_[2] == problem.table.iloc[seen.astype(int)].to_numpy().sum()
+
+    @pytest.mark.parametrize(("given", "n_trained"), [({"rate": 2.0}, 2), ({"depth": 2}, 3)])
+    def test_given_values_stay(self, given: dict[str, Any], n_trained: int, problem: Problem):
+        best = problem.select(Spy(**given))
+        assert len(Spy.calls) == n_trained
+        assert given.items() <= best.decided_.items()
+
+    def test_nothing_open(self, problem: Problem, cache: Cache):
+        best = problem.select(Spy(3.0, 1, temperature=2.0), cache)
+        assert Spy.calls == [(3.0, 1)]
+        assert best.decided_ == {"rate": 3.0, "depth": 1, "temperature": 2.0}
+        assert os.listdir(cache.folder) == []
+
+    @pytest.mark.parametrize("reads", [True, False])
+    def test_descriptions_of_held_out_classes(
+        self, reads: bool, problem: Problem, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(Spy, "reads_unseen", reads)
+        best = problem.select(Spy())
+        if reads:
+            held_out = np.unique(problem.X[problem.held.unseen_val, 0]).astype(int)
+            np.testing.assert_array_equal(best.seen_of_others_, problem.table.iloc[held_out])
+        else:
+            assert best.seen_of_others_ is None
+
+
+class TestCache:
+    @pytest.mark.parametrize("expert", [Spy, Whole])
+    @pytest.mark.parametrize("accuracies", [FIRST, SECOND, LAST])
+    def test_second_call_trains_the_winner_only(
+        self,
+        expert: type[Spy],
+        accuracies: dict[tuple[float, int], float],
+        problem: Problem,
+        cache: Cache,
+    ):
+        Spy.accuracies = accuracies
+        alone = problem.select(expert())
+        winner = (alone.rate, alone.depth)
+        first = problem.select(expert(), cache)
+        assert len(Spy.calls) == 6
+        second = problem.select(expert(), Cache(cache.folder))
+        assert Spy.calls == [winner]
+        check_same(first, alone)
+        check_same(second, alone)
+
+    def test_the_winner_of_another_fit_on_all_rows_is_the_same(self, problem: Problem, cache: Cache):
+        first, second = problem.select(Spy(), cache), problem.select(Spy(), cache)
+        refitted = [clone(one).fit(problem.X, problem.y, problem.table) for one in (first, second)]
+        check_same(*refitted)
+
+    @pytest.mark.parametrize("reads", [True, False])
+    def test_the_winner_finds_the_same_others(
+        self, reads: bool, problem: Problem, cache: Cache, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(Spy, "reads_unseen", reads)
+        first, second = problem.select(Spy(), cache), problem.select(Spy(), cache)
+        np.testing.assert_array_equal(first.seen_of_others_, second.seen_of_others_)
+
+    @pytest.mark.parametrize("stop", [(rate, depth) for rate in RATES for depth in DEPTHS])
+    @pytest.mark.parametrize(("accuracies", "winner"), WINNERS)
+    def test_goes_on_where_it_was_stopped(
+        self,
+        stop: tuple[float, int],
+        accuracies: dict[tuple[float, int], float],
+        winner: tuple[float, int],
+        problem: Problem,
+        cache: Cache,
+    ):
+        Spy.accuracies = accuracies
+        undisturbed = problem.select(Spy())
+        Spy.stop_before = stop
+        with pytest.raises(KeyboardInterrupt):
+            problem.select(Spy(), cache)
+        Spy.stop_before = None
+        resumed = problem.select(Spy(), cache)
+        missing = [(rate, depth) for rate in RATES for depth in DEPTHS if rate >= stop[0]]
+        again = [winner] if winner[0] < stop[0] else []
+        assert Spy.calls == missing + again
+        check_same(resumed, undisturbed)
+        problem.select(Spy(), cache)
+        assert Spy.calls == [winner]
+
+    def test_stopped_where_nothing_is_apart(self, problem: Problem, cache: Cache):
+        Spy.stop_before = (3.0, 1)
+        with pytest.raises(KeyboardInterrupt):
+            problem.select(Whole(), cache)
+        Spy.stop_before = None
+        problem.select(Whole(), cache)
+        assert len(Spy.calls) == 6
+
+    def test_the_parameter_apart_may_be_given(self, problem: Problem, cache: Cache):
+        first, second = problem.select(Spy(rate=2.0), cache), problem.select(Spy(rate=2.0), cache)
+        assert Spy.calls == [(2.0, 1)]
+        check_same(first, second)
+
+    def changes(self, problem: Problem) -> dict[str, Any]:
+        X = problem.X.copy()
+        X[problem.held.seen_train[0], 0] += 0.25
+        table = problem.table.copy()
+        table.iloc[3, 1] = 2
+        held = problem.held
+        return {
+            "X": X,
+            "y": problem.y[::-1],
+            "descriptions": table,
+            "held": HoldOut(held.seen_train[1:], held.seen_val, held.unseen_val),
+        }
+
+    @pytest.mark.parametrize("part", ["X", "y", "descriptions", "held"])
+    def test_other_data_is_another_choice(self, part: str, problem: Problem, cache: Cache):
+        problem.select(Spy(), cache)
+        change = {part: self.changes(problem)[part]}
+        if part == "y":
+            change["held"] = hold_out(change["y"])
+        found = problem.select(Spy(), cache, **change)
+        assert len(Spy.calls) == 6
+        check_same(found, problem.select(Spy(), **change))
+        problem.select(Spy(), cache)
+        assert len(Spy.calls) == 1  # the old one is still there
+
+    @pytest.mark.parametrize("other", [Spy(other=1), Spy(rate=1.0), Spy(temperature=1.0), Whole()], ids=repr)
+    def test_another_expert_is_another_choice(self, other: Spy, problem: Problem, cache: Cache):
+        problem.select(Spy(), cache)
+        problem.select(other, cache)
+        assert len(Spy.calls) > 1
+
+    def test_names_of_classes_do_not_matter_but_their_order_does(self, problem: Problem, cache: Cache):
+        problem.select(Spy(), cache)
+        problem.select(Spy(), cache, descriptions=problem.table.iloc[::-1])
+        assert len(Spy.calls) == 6
+
+    def test_a_damaged_file_is_chosen_again(
+        self, problem: Problem, cache: Cache, caplog: pytest.LogCaptureFixture
+    ):
+        first = problem.select(Spy(), cache)
+        (path,) = cache.folder.iterdir()
+        path.write_bytes(path.read_bytes()[:-5])
+        with caplog.at_level(logging.WARNING):
+            second = problem.select(Spy(), cache)
+        assert len(Spy.calls) == 6
+        assert str(path) in caplog.text
+        check_same(first, second)
+        problem.select(Spy(), cache)
+        assert len(Spy.calls) == 1
+
+    def test_other_values_to_try_are_another_choice(
+        self, problem: Problem, cache: Cache, monkeypatch: pytest.MonkeyPatch
+    ):
+        problem.select(Whole(), cache)
+        monkeypatch.setattr(Whole, "grid", {"rate": (3.0,), "depth": DEPTHS})
+        assert problem.select(Whole(), cache).rate == 3.0
+
+    def test_values_from_numpy(self, problem: Problem, cache: Cache, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(
+            Spy, "grid", {"rate": tuple(np.arange(1.0, 4.0)), "depth": tuple(np.arange(1, 3))}
+        )
+        check_same(problem.select(Spy()), problem.select(Spy(), cache))
+        assert problem.select(Spy(), cache).rate == 2.0
+        assert len(Spy.calls) == 1
+
+
+class Walk(Spy):
+    """One training that yields its state after each depth, and ends when it gets worse."""
+
+    trained_apart = None
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"depth": (1, 2, 3, 4, 5)}
+    heard: ClassVar[list[float]] = []
+
+    def _candidates(self, X: Any, codes: Any, table: pd.DataFrame) -> Iterator[Walk]:
+        best = -1.0
+        for depth in self.grid["depth"]:
+            candidate = self._with(table.columns, depth=depth)
+            candidate._fit(X, codes, table.to_numpy(), rate=None, depth=depth)
+            yield candidate
+            self.heard.append(candidate.accuracy_)
+            if candidate.accuracy_ < best:
+                return
+            best = candidate.accuracy_
+
+
+class TestFeedback:
+    @pytest.fixture(autouse=True)
+    def path(self) -> Iterator[None]:
+        Spy.accuracies = dict(
+            zip([(None, depth) for depth in range(1, 6)], [0.3, 0.6, 0.5, 0.9, 1.0], strict=True)
+        )
+        Walk.heard.clear()
+        yield
+        Walk.heard.clear()
+
+    def test_a_path_can_end_early(self, problem: Problem):
+        best = problem.select(Walk())
+        assert Walk.heard == pytest.approx([0.3, 0.6, 0.5])
+        assert best.depth == 2
+        assert best.accuracy_ == pytest.approx(0.6)
+
+    def test_what_was_chosen_is_kept(self, problem: Problem, cache: Cache):
+        first = problem.select(Walk(), cache)
+        Walk.heard.clear()
+        second = problem.select(Walk(), cache)
+        assert Walk.heard == []
+        assert Spy.calls == [(None, 2)]
+        assert first.decided_ == second.decided_
+
+
+class Continuing(Spy):
+    """Takes a folder for unfinished trainings."""
+
+    def __init__(
+        self,
+        rate: float | None = None,
+        depth: int | None = None,
+        *,
+        other: int = 0,
+        checkpoints: str | Path | None = None,
+        temperature: float | None = None,
+    ) -> None:
+        super().__init__(rate, depth, other=other, temperature=temperature)
+        self.checkpoints = checkpoints
+
+
+class TestCheckpoints:
+    def test_go_to_the_cache(self, problem: Problem, cache: Cache):
+        expert = Continuing()
+        best = problem.select(expert, cache)
+        assert best.checkpoints == cache.folder
+        assert expert.checkpoints is None
+        assert problem.select(expert).checkpoints is None
+
+    def test_another_folder_is_the_same_choice(self, problem: Problem, cache: Cache, tmp_path: Path):
+        problem.select(Continuing(), cache)
+        cache.folder = cache.folder.rename(tmp_path.with_name(tmp_path.name + "-moved"))
+        problem.select(Continuing(checkpoints="elsewhere"), cache)
+        assert len(Spy.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "expert", [DAP(), SJE(), LAGO("semantic-hard")], ids=lambda expert: type(expert).__name__
+)
+def test_experts_are_the_same_from_the_cache(expert: UnseenExpert, task: Task, cache: Cache):
+    held, table = hold_out(task.y), task.table.loc[task.seen]
+    alone = select(expert, task.X, task.y, table, held)
+    first = select(expert, task.X, task.y, table, held, cache=cache)
+    second = select(expert, task.X, task.y, table, held, cache=cache)
+    for one in (first, second):
+        assert one.decided_ == alone.decided_
+        np.testing.assert_array_equal(one.scores(task.X, task.table), alone.scores(task.X, task.table))
+
+
+def test_eszsl_is_nearly_the_same_from_the_cache(cache: Cache):
+    # One decomposition serves the whole grid; a fit for given values solves the equations.
+    data = load_glyphs(n_classes=40, samples_per_class=12)
+    rows = data.split.trainval
+    X, y, table = data.features[rows], data.labels[rows], data.descriptions.loc[data.seen_classes]
+    first = select(ESZSL(), X, y, table, hold_out(y), cache=cache)
+    second = select(ESZSL(), X, y, table, hold_out(y), cache=cache)
+    assert second.decided_ == pytest.approx(first.decided_, rel=1e-5)
+    scale = np.abs(first.scores(X, table)).max()
+    np.testing.assert_allclose(second.scores(X, table), first.scores(X, table), rtol=0, atol=1e-5 * scale)
