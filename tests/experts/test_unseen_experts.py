@@ -7,7 +7,9 @@ from sklearn.base import clone
 
 from cosmo.experts import (
     ALE,
+    CMT,
     DAP,
+    DCN,
     DEM,
     ESZSL,
     LAGO,
@@ -35,6 +37,8 @@ DECIDED = {
     "lago": LAGO(epochs=4),
     "kernel": Kernel(0.8, 10, temperature=0.1),
     "triple": TRIPLE(0.1, 1.0, 1e-3, temperature=0.1),
+    "cmt": CMT(24, hidden=64, learning_rate=3e-3, batch_size=32, temperature=0.1),
+    "dcn": DCN(12, hidden=64, learning_rate=3e-3, temperature=1.0),
     "dem": DEM(50, hidden=64, temperature=0.1),
 }
 

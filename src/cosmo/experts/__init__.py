@@ -10,7 +10,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from cosmo.experts.base import UnseenExpert
+from cosmo.experts.cmt import CMT
 from cosmo.experts.dap import DAP
+from cosmo.experts.dcn import DCN
 from cosmo.experts.dem import DEM
 from cosmo.experts.eszsl import ESZSL
 from cosmo.experts.kernel import Kernel
@@ -24,7 +26,9 @@ from cosmo.experts.triple import TRIPLE
 
 __all__ = [
     "ALE",
+    "CMT",
     "DAP",
+    "DCN",
     "DEM",
     "ESZSL",
     "LAGO",
@@ -59,7 +63,9 @@ UNSEEN_EXPERTS: dict[str, type[UnseenExpert]] = {
     "lago": LAGO,
     "kernel": Kernel,
     "triple": TRIPLE,
+    "cmt": CMT,
     "dem": DEM,
+    "dcn": DCN,
 }
 
 
