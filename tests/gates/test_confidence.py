@@ -12,7 +12,16 @@ from scipy.special import expit, log_softmax, softmax
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from cosmo.gates import GATES, ConfidenceGate, MaxSoftmaxGate, NoveltyGate, make_gate
+from cosmo.gates import (
+    GATES,
+    ConfidenceGate,
+    EvidenceGate,
+    LeaveOutGate,
+    MaxSoftmaxGate,
+    NoveltyGate,
+    OdinGate,
+    make_gate,
+)
 from cosmo.gates.confidence import K_GRID, TEMPERATURE_GRID, top_k
 from cosmo.metrics import gate_auc
 
@@ -225,7 +234,12 @@ class TestMakeGate:
         assert {name: type(make_gate(name)) for name in GATES} == {
             "confidence": ConfidenceGate,
             "confidence-auto": ConfidenceGate,
+            "confidence-seen": ConfidenceGate,
             "max-softmax": MaxSoftmaxGate,
+            "max-softmax-3": MaxSoftmaxGate,
+            "odin": OdinGate,
+            "leave-out": LeaveOutGate,
+            "evidence": EvidenceGate,
             "novelty": NoveltyGate,
         }
 
@@ -241,8 +255,8 @@ class TestMakeGate:
         assert auto["temperatures"] is None
 
     def test_unknown(self):
-        with pytest.raises(ValueError, match="unknown gate 'odin'; choose from confidence, "):
-            make_gate("odin")
+        with pytest.raises(ValueError, match="unknown gate 'moe'; choose from confidence, "):
+            make_gate("moe")
 
     def test_gates_can_be_cloned(self):
         gate = ConfidenceGate(3, (1.0, 2.0), use_unseen=False, convention="textbook")

@@ -1,0 +1,80 @@
+"""The leave-out gate."""
+
+import numpy as np
+import pytest
+
+from cosmo import Cosmo
+from cosmo.data import load_glyphs
+from cosmo.gates import LeaveOutGate
+from cosmo.gates.leave_out import entropy, margin_entropy_loss
+from cosmo.metrics import gate_auc
+
+
+@pytest.mark.parametrize(("margin", "weight"), [(0.4, 0.2), (5.0, 2.0), (-9.0, 1.0)])
+def test_gradient(margin, weight):
+    """Against finite differences, with the margin violated and kept."""
+    rng = np.random.default_rng(0)
+    logits, codes = rng.normal(size=(7, 4)), rng.integers(4, size=3)
+    value, gradient = margin_entropy_loss(logits, codes, 3, margin, weight)
+    assert np.isfinite(value)
+    for i, j in np.ndindex(*logits.shape):
+        step = np.zeros_like(logits)
+        step[i, j] = 1e-5
+        up, down = (margin_entropy_loss(logits + s, codes, 3, margin, weight)[0] for s in (step, -step))
+        assert gradient[i, j] == pytest.approx((up - down) / 2e-5, abs=1e-6)
+
+
+def test_nobody_left_out():
+    value, gradient = margin_entropy_loss(np.zeros((2, 4)), np.array([0, 1]), 2, 0.4, 0.2)
+    assert value == pytest.approx(np.log(4))
+    assert gradient.shape == (2, 4)
+
+
+def test_entropy():
+    np.testing.assert_allclose(entropy(np.array([[0.25] * 4, [1, 0, 0, 0]])), [np.log(4), 0])
+
+
+def toy(rng, classes, rows=30):
+    centres = 3 * rng.normal(size=(12, 10))
+    return np.concatenate([centres[c] + rng.normal(size=(rows, 10)) for c in classes]).astype(np.float32)
+
+
+def test_is_less_sure_about_strangers():
+    rng = np.random.default_rng(1)
+    X, codes = toy(np.random.default_rng(1), range(9)), np.repeat(np.arange(9), 30)
+    strangers = toy(np.random.default_rng(1), range(12))[270:]
+    ensemble = LeaveOutGate(3, epochs=30).observer().fit(None, X, codes)
+    fresh = toy(np.random.default_rng(1), range(9))
+    fresh += 0.1 * rng.normal(size=fresh.shape).astype(np.float32)
+    score = np.r_[ensemble.evidence(fresh)[:, 0], ensemble.evidence(strangers)[:, 0]]
+    assert gate_auc(np.arange(len(score)) < len(fresh), score) > 0.7
+
+
+def test_same_seed_same_evidence():
+    X, codes = toy(np.random.default_rng(1), range(6)), np.repeat(np.arange(6), 30)
+    one, other = (LeaveOutGate(3, epochs=2).observer().fit(None, X, codes).evidence(X) for _ in range(2))
+    np.testing.assert_array_equal(one, other)
+    another = LeaveOutGate(3, epochs=2, seed=1).observer().fit(None, X, codes).evidence(X)
+    assert (one != another).any()
+
+
+def test_too_few_classes():
+    with pytest.raises(ValueError, match="at least three seen classes"):
+        LeaveOutGate().observer().fit(None, np.eye(4, dtype=np.float32), np.array([0, 0, 1, 1]))
+
+
+@pytest.mark.parametrize("parameters", [{"folds": 1}, {"epochs": 0}, {"temperature": 0.0}])
+def test_bad_parameters(parameters):
+    with pytest.raises(ValueError, match=next(iter(parameters))):
+        LeaveOutGate(**parameters).observer()
+
+
+def test_stays_on_scale_when_the_number_of_classes_changes():
+    """The test stage has more classes than the validation stage; scores must not all be one."""
+    data = load_glyphs(n_classes=40, samples_per_class=12)
+    train = data.split.trainval
+    model = Cosmo(data.descriptions, gate=LeaveOutGate(epochs=3)).fit(
+        data.features[train], data.labels[train]
+    )
+    score = model.combination_.gate_.score(model.outputs(data.features[data.split.test_unseen]))
+    assert len(np.unique(score)) > len(score) / 2

@@ -1,0 +1,108 @@
+"""The ODIN gate."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+
+from cosmo import Cosmo
+from cosmo.data import load_glyphs
+from cosmo.gates import OdinGate
+from cosmo.gates.odin import linear_logits, perturbed_confidence
+from cosmo.metrics import gate_auc
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 6)).astype(np.float32)
+    X[:, 0] += np.repeat([0, 2, 4], 30)
+    y = np.repeat([0, 1, 2], 30)
+    return X, LogisticRegression().fit(X, y)
+
+
+def naive(X, classifier, spread, temperature, epsilon):
+    """A push along a numerical gradient of log p at the temperature, one sample at a time."""
+
+    def log_p(x, column):
+        logits = classifier.decision_function(x[None])[0]
+        return np.log(softmax(logits / temperature))[column]
+
+    result = []
+    for x in X.astype(np.float64):
+        best = classifier.decision_function(x[None])[0].argmax()
+        steps = 1e-3 * np.eye(len(x))
+        gradient = np.array([log_p(x + step, best) - log_p(x - step, best) for step in steps])
+        moved = x + epsilon * spread * np.sign(gradient)
+        result.append(softmax(classifier.decision_function(moved[None])[0] / temperature).max())
+    return np.array(result)
+
+
+@pytest.mark.parametrize(("temperature", "epsilon"), [(1.0, 0.0), (1.0, 0.1), (10.0, 0.3)])
+def test_closed_form_agrees_with_a_numerical_push(classifier, temperature, epsilon):
+    X, model = classifier
+    spread = X.std(axis=0)
+    weights, bias = linear_logits(model)
+    found = perturbed_confidence(X[:20], weights, bias, spread, [(temperature, epsilon)])[:, 0]
+    expected = naive(X[:20], model, spread, temperature, epsilon)
+    np.testing.assert_allclose(np.exp(found / temperature) / 3, expected, rtol=1e-3)
+
+
+def test_many_settings_agree_with_single_ones(classifier):
+    X, model = classifier
+    weights, bias = linear_logits(model)
+    settings = [(1.0, 0.0), (3.0, 0.01), (1.0, 0.1)]
+    together = perturbed_confidence(X, weights, bias, X.std(axis=0), settings)
+    for column, setting in enumerate(settings):
+        alone = perturbed_confidence(X, weights, bias, X.std(axis=0), [setting])
+        np.testing.assert_array_equal(together[:, column], alone[:, 0])
+
+
+def test_without_push_the_order_is_that_of_max_softmax(classifier):
+    X, model = classifier
+    found = perturbed_confidence(X, *linear_logits(model), X.std(axis=0), [(1.0, 0.0)])[:, 0]
+    np.testing.assert_array_equal(np.argsort(found), np.argsort(model.predict_proba(X).max(axis=1)))
+
+
+def test_two_classes(classifier):
+    X, _ = classifier
+    model = LogisticRegression().fit(X[:60], np.repeat(["a", "b"], 30))
+    weights, bias = linear_logits(model)
+    np.testing.assert_allclose(softmax(X @ weights + bias, axis=1), model.predict_proba(X), atol=1e-5)
+
+
+def test_seen_expert_without_gradient(classifier):
+    X, _ = classifier
+    with pytest.raises(TypeError, match="KNeighborsClassifier does not have; use a linear one"):
+        linear_logits(KNeighborsClassifier().fit(X, np.repeat([0, 1, 2], 30)))
+
+
+@pytest.mark.parametrize(("parameters", "message"), [((0.0, 0.1), "temperature"), ((1.0, -1.0), "epsilon")])
+def test_bad_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        OdinGate(*parameters).observer()
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_glyphs(n_classes=40, samples_per_class=12)
+
+
+def test_chooses_the_best_setting_on_gating_val(data):
+    train = data.split.trainval
+    model = Cosmo(data.descriptions, gate=OdinGate()).fit(data.features[train], data.labels[train])
+    gate = model.combination_.gate_
+    assert gate.chosen_ in OdinGate()._settings()
+    outputs = model.validation_outputs_
+    score = gate.score(outputs)
+    assert ((score > 0) & (score < 1)).all()
+    evidence = outputs.evidence[:, gate.column_]
+    assert gate_auc(outputs.is_seen, score) == pytest.approx(gate_auc(outputs.is_seen, evidence))
+
+
+def test_needs_evidence(data):
+    train = data.split.trainval
+    model = Cosmo(data.descriptions).fit(data.features[train], data.labels[train])
+    with pytest.raises(ValueError, match="OdinGate needs to look at the samples"):
+        OdinGate(1.0, 0.0).fit(model.validation_outputs_)
