@@ -12,7 +12,9 @@ from cosmo.experts import (
     DCN,
     DEM,
     ESZSL,
+    ICINESS,
     LAGO,
+    RN,
     SJE,
     TRIPLE,
     UNSEEN_EXPERTS,
@@ -39,7 +41,9 @@ DECIDED = {
     "triple": TRIPLE(0.1, 1.0, 1e-3, temperature=0.1),
     "cmt": CMT(24, hidden=64, learning_rate=3e-3, batch_size=32, temperature=0.1),
     "dcn": DCN(12, hidden=64, learning_rate=3e-3, temperature=1.0),
-    "dem": DEM(50, hidden=64, temperature=0.1),
+    "dem": DEM(100, hidden=64, learning_rate=1e-2, temperature=0.1),
+    "rn": RN(64, hidden=64, class_hidden=64, learning_rate=2e-3, temperature=1.0),
+    "iciness": ICINESS(20, hidden=64, learning_rate=5e-3, temperature=1.0),
 }
 
 

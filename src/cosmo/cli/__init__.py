@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from cosmo import __version__
+from cosmo.extras import MissingExtra
 
 __all__ = ["main"]
 
@@ -76,6 +77,6 @@ def _main(argv: Sequence[str] | None) -> int:
         return 130
     except BrokenPipeError:  # an OSError, but not about the input
         raise
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, MissingExtra) as error:
         print(f"cosmo {name}: {error}", file=sys.stderr)
         return 2

@@ -19,7 +19,7 @@ from cosmo.cli.experts import expert_name
 from cosmo.compare import Contender, compare
 from cosmo.data import GZSLDataset
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS, UnseenExpert, make_seen_expert, make_unseen_expert
-from cosmo.experts.checkpoints import import_torch
+from cosmo.extras import import_torch
 from cosmo.files import write_whole
 
 _EPILOG = """\

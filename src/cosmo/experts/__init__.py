@@ -15,11 +15,13 @@ from cosmo.experts.dap import DAP
 from cosmo.experts.dcn import DCN
 from cosmo.experts.dem import DEM
 from cosmo.experts.eszsl import ESZSL
+from cosmo.experts.iciness import ICINESS
 from cosmo.experts.kernel import Kernel
 from cosmo.experts.lago import LAGO
 from cosmo.experts.pair import ExpertPair
 from cosmo.experts.precomputed import PrecomputedExpert
 from cosmo.experts.ranking import ALE, SJE, DeViSE
+from cosmo.experts.rn import RN
 from cosmo.experts.selection import select
 from cosmo.experts.sync import SynC
 from cosmo.experts.triple import TRIPLE
@@ -31,7 +33,9 @@ __all__ = [
     "DCN",
     "DEM",
     "ESZSL",
+    "ICINESS",
     "LAGO",
+    "RN",
     "SEEN_EXPERTS",
     "SJE",
     "TRIPLE",
@@ -65,7 +69,9 @@ UNSEEN_EXPERTS: dict[str, type[UnseenExpert]] = {
     "triple": TRIPLE,
     "cmt": CMT,
     "dem": DEM,
+    "rn": RN,
     "dcn": DCN,
+    "iciness": ICINESS,
 }
 
 

@@ -1,7 +1,4 @@
-"""The state of a training on disk, so that one that was stopped goes on where it was.
-
-PyTorch is imported when it is needed, not before, so that a light install can list the experts that use it.
-"""
+"""The state of a training on disk, so that one that was stopped goes on where it was."""
 
 from __future__ import annotations
 
@@ -15,24 +12,14 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from cosmo.extras import import_torch
 from cosmo.files import write_whole
 
-__all__ = ["Checkpoints", "import_torch"]
+__all__ = ["Checkpoints"]
 
 logger = logging.getLogger(__name__)
 
 _SECONDS = 10.0  # between checkpoints
-
-
-def import_torch() -> Any:
-    """Return the module `torch`, or say how to get it."""
-    try:
-        import torch
-    except ImportError as error:
-        raise ImportError(
-            "this expert is a network, which takes PyTorch: pip install 'cosmo-gzsl[torch]'"
-        ) from error
-    return torch
 
 
 class Checkpoints:

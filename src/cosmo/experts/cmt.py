@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cosmo.experts.checkpoints import import_torch
 from cosmo.experts.network import NetworkExpert, Weights, layer
 from cosmo.experts.novelty import Neighbourhoods, learn_neighbourhoods, loop
+from cosmo.extras import import_torch
 from cosmo.validation import check_features
 
 if TYPE_CHECKING:

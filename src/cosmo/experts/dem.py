@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo.experts.checkpoints import import_torch
 from cosmo.experts.network import NetworkExpert, Weights, layer, normalised
+from cosmo.extras import import_torch
 
 if TYPE_CHECKING:
     import torch

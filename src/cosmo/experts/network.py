@@ -19,7 +19,8 @@ from sklearn.base import clone
 
 from cosmo.cache import fingerprint
 from cosmo.experts.base import UnseenExpert
-from cosmo.experts.checkpoints import Checkpoints, import_torch
+from cosmo.experts.checkpoints import Checkpoints
+from cosmo.extras import import_torch
 from cosmo.validation import check_features
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class NetworkExpert(UnseenExpert):
         """Return the checkpoints of a training; how far it goes does not matter to what it does."""
         if self.checkpoints is None:
             return Checkpoints(None, "", stops)
-        training = clone(self).set_params(epochs=None, temperature=None)
+        training = clone(self).set_params(epochs=None, **({} if self.native else {"temperature": None}))
         key = fingerprint(training, X, codes, attributes, self.others_)
         return Checkpoints(self.checkpoints, key, stops)
 
@@ -235,7 +236,7 @@ class NetworkExpert(UnseenExpert):
                 done += 1
                 checkpoints.save(done, lambda: _state(weights, optimisers))
                 if done == stop:
-                    logger.info("%s: %d epochs, loss %.4g", type(self).__name__, done, loss)
+                    logger.info("%s: %d epochs, %s", type(self).__name__, done, self._progress(loss))
             yield done, {name: tensor.detach().numpy().copy() for name, tensor in weights.items()}
 
     def _epoch(
@@ -264,6 +265,10 @@ class NetworkExpert(UnseenExpert):
             loss.backward()  # type: ignore[no-untyped-call]
             adam.step()
         return total / len(X)
+
+    def _progress(self, loss: float) -> str:
+        """Return what to say of an epoch whose mean loss is `loss`."""
+        return f"loss {loss:.4g}"
 
     def _check_parameters(self, stops: Sequence[int]) -> None:
         for name, value in (("hidden", self.hidden), ("batch_size", self.batch_size), ("epochs", stops[0])):
