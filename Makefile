@@ -18,6 +18,7 @@ lint: .venv/dev.stamp
 
 bench: .venv/core.stamp
 	$(BIN)/python benchmarks/selection.py
+	$(BIN)/python benchmarks/lago.py
 
 clean:
 	rm -rf .venv cosmo-runs build dist

@@ -47,9 +47,9 @@ def cub(data: GZSLDataset) -> GZSLDataset:
 @pytest.fixture(scope="module")
 def contenders(cub: GZSLDataset) -> list[Contender]:
     return [
-        Contender("first", QUICK, cub),
-        Contender("second", SJE(learning_rate=3.0, epochs=2), cub),
-        Contender("third", LAGO("semantic-hard", epochs=2), cub),
+        Contender("first", QUICK, cub, "ESZSL"),
+        Contender("second", SJE(learning_rate=3.0, epochs=2), cub, "SJE"),
+        Contender("third", LAGO("semantic-hard", epochs=2), cub, "LAGO"),
     ]
 
 
@@ -106,7 +106,8 @@ class TestTable:
 
     def test_nothing_was_published_for_other_data(self, cub: GZSLDataset, tmp_path: Path):
         birds = copy(cub, name="birds")
-        found = compare([Contender("x", QUICK, birds)], Cache(tmp_path), seen=make_seen_expert("lda"))
+        one = Contender("x", QUICK, birds, "ESZSL")
+        found = compare([one], Cache(tmp_path), seen=make_seen_expert("lda"))
         assert found.filter(like="published_").isna().all(axis=None)
         assert list(found["note"]) == ["", "", ""]
 

@@ -61,8 +61,8 @@ def test_experts_side_by_side_on_cub(data_folder: Path, tmp_path: Path) -> None:
         whole.features[:, ::16], whole.labels, whole.descriptions, whole.split, name=whole.name
     )
     contenders = [
-        Contender("ESZSL", ESZSL(gamma=1000.0, lam=1.0), data),
-        Contender("SJE", SJE(learning_rate=10.0, epochs=3), data),
+        Contender("ESZSL", ESZSL(gamma=1000.0, lam=1.0), data, "ESZSL"),
+        Contender("SJE", SJE(learning_rate=10.0, epochs=3), data, "SJE"),
     ]
     table = compare(contenders, Cache(tmp_path), seen=make_seen_expert("lda"), seed=1002)
     found = table.set_index(["method", "way"])

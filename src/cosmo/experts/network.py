@@ -148,7 +148,7 @@ class NetworkExpert(UnseenExpert):
             yield candidate
             accuracy = getattr(candidate, "accuracy_", math.inf)
             best, since = (accuracy, 0) if accuracy > best else (best, since + 1)
-            if since == self.patience:
+            if since == self.patience or best == 1:  # nothing is better than 1
                 break
         checkpoints.clear()
 
