@@ -15,6 +15,7 @@ from cosmo.experts.dap import DAP
 from cosmo.experts.dcn import DCN
 from cosmo.experts.dem import DEM
 from cosmo.experts.eszsl import ESZSL
+from cosmo.experts.gan import FCLSWGAN, CycleUWGAN, CycleWGAN
 from cosmo.experts.iciness import ICINESS
 from cosmo.experts.kernel import Kernel
 from cosmo.experts.lago import LAGO
@@ -25,6 +26,7 @@ from cosmo.experts.rn import RN
 from cosmo.experts.selection import select
 from cosmo.experts.sync import SynC
 from cosmo.experts.triple import TRIPLE
+from cosmo.experts.vae import SEGZSL
 
 __all__ = [
     "ALE",
@@ -33,13 +35,17 @@ __all__ = [
     "DCN",
     "DEM",
     "ESZSL",
+    "FCLSWGAN",
     "ICINESS",
     "LAGO",
     "RN",
     "SEEN_EXPERTS",
+    "SEGZSL",
     "SJE",
     "TRIPLE",
     "UNSEEN_EXPERTS",
+    "CycleUWGAN",
+    "CycleWGAN",
     "DeViSE",
     "ExpertPair",
     "Kernel",
@@ -72,6 +78,10 @@ UNSEEN_EXPERTS: dict[str, type[UnseenExpert]] = {
     "rn": RN,
     "dcn": DCN,
     "iciness": ICINESS,
+    "f-clswgan": FCLSWGAN,
+    "cycle-wgan": CycleWGAN,
+    "cycle-uwgan": CycleUWGAN,
+    "se-gzsl": SEGZSL,
 }
 
 

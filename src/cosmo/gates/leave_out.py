@@ -30,8 +30,8 @@ class LeaveOutGate(Gate):
     fold k, trained to be at least `margin` surer, in mean entropy, about their samples than about those of
     fold k. A sample's score is the sum over members of `n max_y p_y - 1 + log n - H(p)`, after a push as in
     ODIN, with n the member's classes: the authors' `max - H`, measured from the uniform distribution so
-    that it stays comparable when the number of classes changes. On held-out samples a line is fitted that
-    turns scores into probabilities; it keeps their order.
+    that it stays comparable when the number of classes changes, and then from its mean over the training
+    rows. On held-out samples a line is fitted that turns scores into probabilities; it keeps their order.
 
     Parameters
     ----------
@@ -121,9 +121,13 @@ class _Ensemble(Observer):
         ]
         if not self.members:
             raise ValueError("the leave-out gate needs at least three seen classes")
+        self.centre = self._confidence(X).mean()
         return self
 
     def evidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        return (self._confidence(X) - self.centre)[:, None]
+
+    def _confidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         scaled = (X - self.mean) / self.spread
         total = np.zeros(len(X))
         for weights, bias in self.members:
@@ -134,7 +138,7 @@ class _Ensemble(Observer):
             proba = softmax(next(moved).astype(np.float64) / self.gate.temperature, axis=1)
             n_classes = proba.shape[1]
             total += n_classes * proba.max(axis=1) - 1 + np.log(n_classes) - entropy(proba)
-        return total[:, None]
+        return total
 
 
 def entropy(proba: NDArray[Any]) -> NDArray[Any]:

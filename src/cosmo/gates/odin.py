@@ -32,8 +32,9 @@ class OdinGate(Gate):
 
     The push is `ε · std · sign(∇_x log p_ŷ(x))` with ŷ the best class, `std` the spread of each feature. The
     seen expert must be linear (logistic regression, linear discriminant analysis); then the gradient has a
-    closed form. On held-out samples a line is fitted that turns scores into probabilities; it keeps
-    their order.
+    closed form. Confidences are measured from their mean over the training rows, so that thresholds carry
+    over from one stage to the next; on held-out samples a line is fitted that turns them into
+    probabilities. Both keep the order of samples.
 
     Parameters
     ----------
@@ -104,9 +105,14 @@ class _Pushes(Observer):
     def fit(self, seen: Any, X: NDArray[np.float32], codes: NDArray[np.intp]) -> Self:
         self.weights, self.bias = linear_logits(seen)
         self.spread = X.std(axis=0)
+        self.centre = self._confidence(X).mean(axis=0)
         return self
 
     def evidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        # A push raises all confidences, the more the larger the weights, which differ between stages.
+        return self._confidence(X) - self.centre
+
+    def _confidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         return perturbed_confidence(X, self.weights, self.bias, self.spread, self.settings)
 
 

@@ -1,0 +1,264 @@
+"""What generative experts share: training, synthetic features, and the classifier on them."""
+
+import logging
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+torch = pytest.importorskip("torch")
+
+from cosmo.experts import select  # noqa: E402
+from cosmo.experts.gan import FCLSWGAN, CycleUWGAN, CycleWGAN  # noqa: E402
+from cosmo.experts.generative import GenerativeExpert  # noqa: E402
+from cosmo.experts.synthetic import fit_linear  # noqa: E402
+from cosmo.experts.vae import SEGZSL  # noqa: E402
+from cosmo.protocol import hold_out  # noqa: E402
+
+FAST = {"hidden": 32, "n_syn": 20, "learning_rate": 1e-3}
+EXPERTS = {
+    "f-clswgan": FCLSWGAN(2, **FAST),
+    "cycle-wgan": CycleWGAN(2, **FAST),
+    "cycle-uwgan": CycleUWGAN(2, **FAST),
+    "se-gzsl": SEGZSL(2, latent=5, **FAST),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_epochs():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cosmo.experts.generative._STEPS", 12)
+        yield
+
+
+@pytest.fixture(scope="module", params=list(EXPERTS))
+def expert(request, task):
+    return clone(EXPERTS[request.param]).fit(task.X, task.y, task.table)
+
+
+class TestSynthesize:
+    def test_class_after_class_in_units_of_the_features(self, expert, task):
+        table = task.table.loc[task.unseen]
+        rows = expert.synthesize(table, 6)
+        assert rows.shape == (8 * 6, 30)
+        assert rows.dtype == np.float32
+        for place, name in enumerate(table.index):
+            np.testing.assert_allclose(
+                rows[place * 6 : place * 6 + 6], expert.synthesize(table.loc[[name]], 6), rtol=1e-4, atol=1e-4
+            )
+        # A scaled feature is not negative, so one in units of the samples is not below the least of them.
+        assert (rows >= task.X.min(axis=0) - 1e-4).all()
+        assert rows.min() < 0
+
+    def test_units_follow_the_samples(self, expert, task):
+        other = clone(expert).fit(task.X * 100 - 30, task.y, task.table)
+        one = expert.synthesize(task.table, 5)
+        np.testing.assert_allclose((other.synthesize(task.table, 5) + 30) / 100, one, atol=0.1)
+
+    def test_seed(self, expert, task):
+        table = task.table.loc[task.unseen]
+        rows = expert.synthesize(table, 5, seed=1)
+        np.testing.assert_array_equal(rows, expert.synthesize(table, 5, seed=1))
+        assert not np.allclose(rows, expert.synthesize(table, 5, seed=2))
+
+    @pytest.mark.parametrize("n", [0, -1, 1.5])
+    def test_number_of_rows(self, expert, task, n):
+        with pytest.raises(ValueError, match="n must be a whole number"):
+            expert.synthesize(task.table, n)
+
+    def test_other_attributes(self, expert, task):
+        with pytest.raises(ValueError, match="10 attributes of the training"):
+            expert.synthesize(task.table.iloc[:, 1:], 3)
+
+
+class TestClassifier:
+    @pytest.fixture
+    def trainings(self, monkeypatch):
+        """Return the number of rows and classes of every classifier that is trained."""
+        seen = []
+
+        def spy(X, target, n_outputs, loss, **options):
+            seen.append((len(X), n_outputs))
+            return fit_linear(X, target, n_outputs, loss, **options)
+
+        monkeypatch.setattr("cosmo.experts.generative.fit_linear", spy)
+        return seen
+
+    @pytest.fixture
+    def fitted(self, task):
+        return FCLSWGAN(1, **FAST).fit(task.X, task.y, task.table)
+
+    def test_real_rows_of_seen_classes_and_synthetic_rows_of_the_others(self, fitted, task, trainings):
+        fitted.scores(task.X_new, task.table)
+        fitted.scores(task.X_new, task.table.loc[task.unseen])
+        fitted.scores(task.X_new, task.table.loc[task.seen])
+        assert trainings == [(len(task.X) + 8 * 20, 25), (8 * 20, 8), (len(task.X), 17)]
+
+    def test_is_trained_once_for_a_set_of_classes(self, fitted, task, trainings):
+        first = fitted.scores(task.X_new, task.table)
+        np.testing.assert_array_equal(fitted.scores(task.X_new, task.table), first)
+        assert len(trainings) == 1
+        for size in range(2, 7):
+            fitted.scores(task.X_new[:1], task.table[:size])
+        assert len(fitted.classifiers_) == 4
+        np.testing.assert_array_equal(fitted.scores(task.X_new, task.table), first)
+        assert len(trainings) == 7
+
+    def test_a_new_class_trains_nothing_but_the_classifier(self, fitted, task, trainings, monkeypatch):
+        weights = {name: value.copy() for name, value in fitted.weights_.items()}
+        monkeypatch.setattr(GenerativeExpert, "_epoch", lambda *_: pytest.fail("the generator was trained"))
+        known = task.table.drop(task.unseen[0])
+        assert fitted.predict_proba(task.X_new, known).shape == (len(task.X_new), 24)
+        assert fitted.predict_proba(task.X_new, task.table).shape == (len(task.X_new), 25)
+        assert [classes for _, classes in trainings] == [24, 25]
+        for name, value in weights.items():
+            np.testing.assert_array_equal(fitted.weights_[name], value)
+
+    def test_classes_of_equal_description_share_rows(self, task, trainings):
+        table = task.table.copy()
+        table.loc[task.seen[1]] = table.loc[task.seen[0]]
+        expert = FCLSWGAN(1, **FAST).fit(task.X, task.y, table)
+        trainings.clear()
+        expert.scores(task.X_new, table.loc[task.seen[:1]])
+        assert trainings == [(24, 1)]
+
+    def test_a_new_fit_forgets(self, fitted, task, trainings):
+        fitted.scores(task.X_new, task.table)
+        fitted.fit(task.X[::-1], task.y[::-1], task.table)
+        assert fitted.classifiers_ == {}
+
+    def test_many_rows_are_scored_in_parts(self, fitted, task, monkeypatch):
+        whole = fitted.scores(task.X_new, task.table)
+        monkeypatch.setattr("cosmo.experts.generative._ROWS", 7)
+        np.testing.assert_allclose(fitted.scores(task.X_new, task.table), whole, rtol=1e-5, atol=1e-5)
+
+    def test_more_synthetic_rows_favour_unseen_classes(self, task):
+        mass = []
+        for n_syn in (5, 200):
+            fitted = FCLSWGAN(10, **{**FAST, "n_syn": n_syn}).fit(task.X, task.y, task.table)
+            proba = fitted.predict_proba(task.X_new, task.table)
+            mass.append(proba[:, task.table.index.isin(task.unseen)].sum())
+        assert mass[1] > mass[0]
+
+    def test_pickles(self, expert, task):
+        scores = expert.scores(task.X_new, task.table)
+        again = pickle.loads(pickle.dumps(expert))
+        np.testing.assert_allclose(again.scores(task.X_new, task.table), scores, rtol=1e-5, atol=1e-5)
+
+
+class TestTraining:
+    def test_same_seed_same_weights(self, expert, task):
+        again = clone(expert).fit(task.X, task.y, task.table)
+        other = clone(expert).set_params(seed=1).fit(task.X, task.y, task.table)
+        for name, value in expert.weights_.items():
+            np.testing.assert_array_equal(again.weights_[name], value)
+        assert any(not np.array_equal(other.weights_[name], value) for name, value in expert.weights_.items())
+
+    def test_few_samples_are_gone_over_several_times(self, task, monkeypatch):
+        """An epoch has 40 steps at least; with many samples it is one pass."""
+        monkeypatch.setattr("cosmo.experts.generative._STEPS", 40)
+        steps = []
+        loss = FCLSWGAN._loss
+        monkeypatch.setattr(FCLSWGAN, "_loss", lambda *args: steps.append(len(args[2])) or loss(*args))
+        FCLSWGAN(1, batch_size=100, **FAST).fit(task.X, task.y, task.table)
+        assert steps == [100, 100, 4] * 14
+        steps.clear()
+        FCLSWGAN(1, batch_size=4, **FAST).fit(task.X, task.y, task.table)
+        assert steps == [4] * 51
+
+    def test_an_interrupted_training_ends_as_if_it_had_not_been(self, expert, task, tmp_path, monkeypatch):
+        monkeypatch.setattr("cosmo.experts.checkpoints._SECONDS", 0.0)
+        epoch = GenerativeExpert._epoch
+
+        def killed(self, done, *rest):
+            if done == 1:
+                raise KeyboardInterrupt
+            return epoch(self, done, *rest)
+
+        monkeypatch.setattr(GenerativeExpert, "_epoch", killed)
+        with pytest.raises(KeyboardInterrupt):
+            clone(expert).set_params(checkpoints=tmp_path).fit(task.X, task.y, task.table)
+        assert list(tmp_path.glob("*.pt"))
+        epochs = []
+        monkeypatch.setattr(
+            GenerativeExpert,
+            "_epoch",
+            lambda self, done, *rest: epochs.append(done) or epoch(self, done, *rest),
+        )
+        resumed = clone(expert).set_params(checkpoints=tmp_path).fit(task.X, task.y, task.table)
+        assert epochs == [1]
+        for name, value in expert.weights_.items():
+            np.testing.assert_array_equal(resumed.weights_[name], value)
+        np.testing.assert_array_equal(
+            resumed.scores(task.X_new, task.table), expert.scores(task.X_new, task.table)
+        )
+        assert not list(tmp_path.glob("*.pt"))
+
+    def test_tells_both_losses(self, expert, task, caplog):
+        with caplog.at_level(logging.INFO, logger="cosmo"):
+            clone(expert).fit(task.X, task.y, task.table)
+        (line,) = (record.getMessage() for record in caplog.records)
+        assert line.startswith(f"{type(expert).__name__}: 2 epochs, opponent's loss ")
+        assert "generator's loss" in line
+
+    def test_candidates_are_the_states_of_one_training(self, expert, task, monkeypatch):
+        monkeypatch.setattr(type(expert), "grid", {"epochs": (1, 3)})
+        held = hold_out(task.y, seed=0)
+        known = task.table.loc[task.seen]
+        chosen = select(clone(expert).set_params(epochs=None), task.X, task.y, known, held)
+        single = clone(chosen)
+        single.others_ = chosen.others_
+        assert chosen.epochs in (1, 3)
+        rows = held.seen_train
+        classes, codes = np.unique(known.index.get_indexer(task.y[rows]), return_inverse=True)
+        single._fit(task.X[rows], codes, known.to_numpy(dtype=np.float32)[classes], epochs=chosen.epochs)
+        for name, value in chosen.weights_.items():
+            np.testing.assert_allclose(single.weights_[name], value, rtol=1e-3, atol=1e-4)
+
+    def test_rows_are_made_by_the_mean_of_weights(self, expert):
+        own = [name for name in expert.weights_ if name.startswith("G.")]
+        assert own
+        for name in own:
+            assert expert.weights_[f"mean {name}"].shape == expert.weights_[name].shape
+        assert any(not np.array_equal(expert.weights_[f"mean {n}"], expert.weights_[n]) for n in own)
+
+    @pytest.mark.parametrize(
+        ("name", "value", "message"),
+        [
+            ("n_syn", 0, "n_syn must be a whole number"),
+            ("epochs", 0, "epochs must be a whole number"),
+            ("batch_size", 0.5, "batch_size must be a whole number"),
+            ("learning_rate", 0.0, "learning_rate must be positive"),
+        ],
+    )
+    def test_parameters(self, expert, task, name, value, message):
+        with pytest.raises(ValueError, match=message):
+            clone(expert).set_params(**{name: value}).fit(task.X, task.y, task.table)
+
+
+class TestFitLinear:
+    def test_separates(self):
+        rng = np.random.default_rng(0)
+        codes = np.repeat(np.arange(3), 40)
+        X = torch.from_numpy((np.eye(3)[codes] + 0.1 * rng.normal(size=(120, 3))).astype(np.float32))
+        W, b = fit_linear(X, torch.from_numpy(codes), 3, "cross-entropy", learning_rate=0.1)
+        assert ((X @ W + b).argmax(dim=1).numpy() == codes).all()
+
+    def test_regresses(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(400, 4)).astype(np.float32)
+        target = X @ rng.normal(size=(4, 2)).astype(np.float32) + np.float32(0.5)
+        W, b = fit_linear(
+            torch.from_numpy(X), torch.from_numpy(target), 2, "squared error", learning_rate=0.1, epochs=50
+        )
+        np.testing.assert_allclose(X @ W.numpy() + b.numpy(), target, atol=0.05)
+
+
+def test_answers_for_a_table_of_another_order(expert, task):
+    """The order of rows in the table matters to mini-batches, hardly to the answer."""
+    scores = pd.DataFrame(expert.scores(task.X_new, task.table), columns=task.table.index)
+    turned = task.table.iloc[::-1]
+    other = pd.DataFrame(expert.scores(task.X_new, turned), columns=turned.index)[task.table.index]
+    assert np.corrcoef(scores.to_numpy().ravel(), other.to_numpy().ravel())[0, 1] > 0.97
