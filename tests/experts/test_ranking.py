@@ -8,7 +8,8 @@ import pytest
 from sklearn.base import clone
 
 from cosmo.experts import select
-from cosmo.experts.ranking import ALE, SJE, DeViSE, margin_violations, unit_rows
+from cosmo.experts.ranking import ALE, SJE, DeViSE, margin_violations
+from cosmo.experts.scaling import unit_rows
 from cosmo.protocol import hold_out
 
 KINDS = [SJE, DeViSE, ALE]

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import svd
 
 from cosmo.experts.base import UnseenExpert
-from cosmo.experts.scaling import unit_rows
+from cosmo.experts.directions import Directions
 from cosmo.validation import check_features
 
 __all__ = ["Kernel", "kernel_loss"]
@@ -118,9 +118,13 @@ class Kernel(UnseenExpert):
     def _fit(
         self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
     ) -> None:
-        self._learn_scales(X, attributes)
+        self.directions_ = Directions.learn(X, attributes)
         path = self._train(
-            self._features(X), codes, self._signatures(attributes), decided["sigma"], [decided["epochs"]]
+            self.directions_.features(X),
+            codes,
+            self.directions_.signatures(attributes),
+            decided["sigma"],
+            [decided["epochs"]],
         )
         self.weights_ = next(path)
 
@@ -128,17 +132,14 @@ class Kernel(UnseenExpert):
         self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
     ) -> Iterator[Self]:
         """Train once per σ, yield the state at each number of epochs, and stop when that no longer helps."""
-        scaled = self._with(table.columns)
-        scaled._learn_scales(X, table.to_numpy())
-        Z, A = scaled._features(X), scaled._signatures(table.to_numpy())
+        directions = Directions.learn(X, table.to_numpy())
+        Z, A = directions.features(X), directions.signatures(table.to_numpy())
         stops = sorted(self.grid["epochs"]) if self.epochs is None else [self.epochs]
         for sigma in self._widths():
             best, worse = -np.inf, 0
             for epochs, weights in zip(stops, self._train(Z, codes, A, sigma, stops), strict=True):
                 candidate = self._with(table.columns, sigma=sigma, epochs=epochs)
-                candidate.mean_, candidate.scale_ = scaled.mean_, scaled.scale_
-                candidate.attribute_mean_ = scaled.attribute_mean_
-                candidate.weights_ = weights
+                candidate.directions_, candidate.weights_ = directions, weights
                 yield candidate
                 accuracy = getattr(candidate, "accuracy_", None)
                 if accuracy is None:
@@ -150,8 +151,8 @@ class Kernel(UnseenExpert):
 
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return `-(k1 - 1)² - (k2 - 1)²`, shape (n_samples, n_classes)."""
-        A = self._signatures(self.attributes(descriptions))
-        Z = self._features(check_features(X, name="X"))
+        A = self.directions_.signatures(self.attributes(descriptions))
+        Z = self.directions_.features(check_features(X, name="X"))
         match = Z @ (self.weights_ @ A.T)
         if self.kernel == "linear":
             return -2 * (match - 1) ** 2
@@ -163,18 +164,6 @@ class Kernel(UnseenExpert):
         if self.sigma is not None:
             return (self.sigma,)
         return (1.0,) if self.kernel == "linear" else self.grid["sigma"]
-
-    def _learn_scales(self, X: NDArray[np.float32], attributes: NDArray[np.float32]) -> None:
-        self.mean_ = X.mean(axis=0)
-        spread = X.std(axis=0)
-        self.scale_ = np.where(spread > 0, spread, 1).astype(np.float32)
-        self.attribute_mean_ = attributes.mean(axis=0)
-
-    def _features(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
-        return unit_rows((X - self.mean_) / self.scale_)
-
-    def _signatures(self, attributes: NDArray[np.float32]) -> NDArray[np.float32]:
-        return unit_rows(attributes - self.attribute_mean_)
 
     def _train(
         self,

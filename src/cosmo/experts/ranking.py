@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import svd
 
 from cosmo.experts.base import UnseenExpert
-from cosmo.experts.scaling import unit_rows
+from cosmo.experts.directions import Directions
 from cosmo.validation import check_features
 
 __all__ = ["ALE", "SJE", "DeViSE", "RankingExpert"]
@@ -94,11 +94,11 @@ class RankingExpert(UnseenExpert):
     def _fit(
         self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
     ) -> None:
-        self._learn_scales(X, attributes)
+        self.directions_ = Directions.learn(X, attributes)
         path = self._train(
-            self._features(X),
+            self.directions_.features(X),
             codes,
-            self._signatures(attributes),
+            self.directions_.signatures(attributes),
             decided["learning_rate"],
             [decided["epochs"]],
         )
@@ -108,34 +108,19 @@ class RankingExpert(UnseenExpert):
         self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
     ) -> Iterator[Self]:
         """Train once per learning rate, and yield the state at each number of epochs."""
-        scaled = self._with(table.columns)
-        scaled._learn_scales(X, table.to_numpy())
-        Z, A = scaled._features(X), scaled._signatures(table.to_numpy())
+        directions = Directions.learn(X, table.to_numpy())
+        Z, A = directions.features(X), directions.signatures(table.to_numpy())
         stops = sorted(self.grid["epochs"]) if self.epochs is None else [self.epochs]
         for rate in self.grid["learning_rate"] if self.learning_rate is None else (self.learning_rate,):
             for epochs, weights in zip(stops, self._train(Z, codes, A, rate, stops), strict=True):
                 candidate = self._with(table.columns, learning_rate=rate, epochs=epochs)
-                candidate.mean_, candidate.scale_ = scaled.mean_, scaled.scale_
-                candidate.attribute_mean_ = scaled.attribute_mean_
-                candidate.weights_ = weights
+                candidate.directions_, candidate.weights_ = directions, weights
                 yield candidate
 
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return `xᵀ W a_y`, shape (n_samples, n_classes)."""
-        A = self._signatures(self.attributes(descriptions))
-        return self._features(check_features(X, name="X")) @ (self.weights_ @ A.T)
-
-    def _learn_scales(self, X: NDArray[np.float32], attributes: NDArray[np.float32]) -> None:
-        self.mean_ = X.mean(axis=0)
-        spread = X.std(axis=0)
-        self.scale_ = np.where(spread > 0, spread, 1).astype(np.float32)
-        self.attribute_mean_ = attributes.mean(axis=0)
-
-    def _features(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
-        return unit_rows((X - self.mean_) / self.scale_)
-
-    def _signatures(self, attributes: NDArray[np.float32]) -> NDArray[np.float32]:
-        return unit_rows(attributes - self.attribute_mean_)
+        A = self.directions_.signatures(self.attributes(descriptions))
+        return self.directions_.features(check_features(X, name="X")) @ (self.weights_ @ A.T)
 
     def _train(
         self,
