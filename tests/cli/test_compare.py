@@ -201,10 +201,12 @@ class TestOneRun:
         assert set(found.table["descriptions"]) == {"attributes"}
         assert found.table.filter(like="published").isna().all(axis=None)
 
-    def test_all_has_every_expert_and_every_variant_of_lago(self):
+    def test_groups_have_every_expert_and_every_variant_of_lago(self):
         methods = command.parser().parse_args([]).methods
         assert methods == ["all"]
-        experts = [make_unseen_expert(name) for name in command.ALL]
+        assert not set(command.ALL) & set(command.GENERATIVE)
+        assert command.GENERATIVE == ("f-clswgan", "cycle-wgan", "cycle-uwgan", "se-gzsl")
+        experts = [make_unseen_expert(name) for name in (*command.ALL, *command.GENERATIVE)]
         assert {type(expert) for expert in experts} == {*UNSEEN_EXPERTS.values()}
         variants = {expert.variant for expert in experts if isinstance(expert, LAGO)}
         assert variants == {"semantic-soft", "semantic-hard", "singletons", "k-soft"}
