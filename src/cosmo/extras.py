@@ -14,7 +14,7 @@ class MissingExtra(ImportError):
 
 def import_torch() -> Any:
     """Return the module `torch`, or say how to get it."""
-    return _extra("torch", "torch", "this expert is a network, which takes PyTorch")
+    return _extra("torch", "torch", "networks take PyTorch")
 
 
 def _extra(module: str, extra: str, why: str) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 Weights = dict[str, "Tensor"]
 _CHUNK = 1 << 23  # hidden values held at once when predicting
+_SECONDS = 10.0  # between signs of life
 
 
 class NetworkExpert(UnseenExpert):
@@ -219,7 +221,7 @@ class NetworkExpert(UnseenExpert):
         for tensor in weights.values():
             tensor.requires_grad_()
         optimisers = self._optimisers(weights)
-        done = 0
+        done, told = 0, time.monotonic()
         for stop in stops:
             kept = checkpoints.last(done, stop)
             if kept is not None:
@@ -235,8 +237,9 @@ class NetworkExpert(UnseenExpert):
                 loss = self._epoch(done, rows, labels, A, weights, optimisers, generator)
                 done += 1
                 checkpoints.save(done, lambda: _state(weights, optimisers))
-                if done == stop:
+                if done == stop or time.monotonic() - told > _SECONDS:
                     logger.info("%s: %d epochs, %s", type(self).__name__, done, self._progress(loss))
+                    told = time.monotonic()
             yield done, {name: tensor.detach().numpy().copy() for name, tensor in weights.items()}
 
     def _epoch(
