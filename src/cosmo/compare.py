@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,7 +104,9 @@ def compare(
     report(f"{len(spoken)} of {len(tasks)} experts are trained already")
     new = [delayed(_train)(key, *tasks[key][1:]) for key in tasks if key not in spoken]
     try:
-        for key, said in Parallel(n_jobs=jobs, return_as="generator_unordered")(new) if new else []:
+        with _deaf_to_interrupts():
+            results = Parallel(n_jobs=jobs, return_as="generator_unordered")(new) if new else []
+        for key, said in results:
             spoken[key] = said
             report(f"{len(spoken)} of {len(tasks)}: {tasks[key][0]}, {said.cpu_seconds:.0f} CPU s")
     except TerminatedWorkerError as error:
@@ -115,6 +119,19 @@ def compare(
         said = spoken[stage.key(one.expert)]
         rows += _rows(one, said.cpu_seconds, *stage.outputs(spoken[stage.key(seen)], said, one.expert))
     return pd.DataFrame(rows)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Start processes that leave Ctrl-C to this one, which ends them, rather than each complaining of it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _train(key: str, stages: Stages, expert: BaseEstimator) -> tuple[str, Spoken]:
