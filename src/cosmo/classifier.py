@@ -22,10 +22,10 @@ from cosmo.cache import Cache
 from cosmo.combinations import SOFTNESSES, GatedMixture, OperatingPoint
 from cosmo.curve import SeenUnseenCurve
 from cosmo.experts import ESZSL, ExpertPair, UnseenExpert, make_seen_expert
-from cosmo.explanation import Explanation
+from cosmo.explanation import Explanation, explain, normalised
 from cosmo.gates import ConfidenceGate, Gate
 from cosmo.metrics import harmonic_mean, per_class_accuracy
-from cosmo.mixture import Smoothing, smooth
+from cosmo.mixture import Smoothing
 from cosmo.outputs import ExpertOutputs
 from cosmo.protocol import HoldOut, hold_out
 from cosmo.validation import as_class_index, check_descriptions, encode_labels
@@ -212,7 +212,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Return the distribution over `classes_` for each sample; its argmax is the prediction."""
         outputs = self.outputs(X)
-        proba = _normalised(self.combination_.scores(outputs))
+        proba = normalised(self.combination_.scores(outputs))
         return proba[:, outputs.classes.get_indexer(self.experts_.descriptions.index)]
 
     def score(self, X: ArrayLike, y: Iterable[Hashable]) -> float:
@@ -233,21 +233,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def explain(self, X: ArrayLike) -> Explanation:
         """Return every step between the experts and the answer, for each sample."""
-        outputs = self.outputs(X)
-        mixture = self.combination_
-        belief = mixture.belief(outputs)
-        weight = mixture.operating_point_.prior_weight
-        return Explanation(
-            seen_classes=outputs.seen_classes,
-            unseen_classes=outputs.unseen_classes,
-            seen=outputs.seen,
-            unseen=outputs.unseen,
-            gate_score=mixture.gate_.score(outputs),
-            p_unseen=belief,
-            smoothed_seen=smooth(outputs.seen, 1 - belief, self.smoothing, weight),
-            smoothed_unseen=smooth(outputs.unseen, belief, self.smoothing, weight),
-            proba=_normalised(mixture.scores(outputs)),
-        )
+        return explain(self.combination_, self.outputs(X))
 
     def operate_at(
         self,
@@ -307,7 +293,3 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"class {twice[0]!r} exists already")
         self.experts_ = self.experts_.with_classes(new[known.columns])
         return self
-
-
-def _normalised(scores: NDArray[Any]) -> NDArray[Any]:
-    return scores / scores.sum(axis=1, keepdims=True)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-from joblib import Parallel, delayed
-from joblib.externals.loky.process_executor import TerminatedWorkerError
 from sklearn.base import BaseEstimator
 
 from cosmo.cache import Cache
@@ -22,7 +18,8 @@ from cosmo.experts import UnseenExpert, make_seen_expert
 from cosmo.gates import make_gate
 from cosmo.metrics import zsl_accuracy
 from cosmo.outputs import ExpertOutputs
-from cosmo.stages import Spoken, Stages
+from cosmo.stages import Stages
+from cosmo.training import Training, train_all
 
 __all__ = ["Contender", "compare"]
 
@@ -93,50 +90,19 @@ def compare(
     if not contenders:
         raise ValueError("there is nothing to compare: give at least one contender")
     seen = make_seen_expert("logistic") if seen is None else seen
-    stages = [Stages(one.dataset, cache, seed=seed) for one in contenders]
-    # Contenders differ in descriptions, and may in the order of classes; mostly one seen expert serves all.
-    tasks = {stage.key(seen): ("seen expert", stage, seen) for stage in stages}
-    tasks |= {
-        stage.key(one.expert): (one.name, stage, one.expert)
-        for one, stage in zip(contenders, stages, strict=True)
-    }
-    spoken = {key: _train(key, *tasks[key][1:])[1] for key in tasks if tasks[key][1].kept(tasks[key][2])}
-    report(f"{len(spoken)} of {len(tasks)} experts are trained already")
-    new = [delayed(_train)(key, *tasks[key][1:]) for key in tasks if key not in spoken]
-    try:
-        with _deaf_to_interrupts():
-            results = Parallel(n_jobs=jobs, return_as="generator_unordered")(new) if new else []
-        for key, said in results:
-            spoken[key] = said
-            report(f"{len(spoken)} of {len(tasks)}: {tasks[key][0]}, {said.cpu_seconds:.0f} CPU s")
-    except TerminatedWorkerError as error:
-        raise OSError(
-            "a process that trained an expert was killed, perhaps for want of memory; take fewer jobs "
-            "(--jobs), and run again: what was trained is kept"
-        ) from error
+    pairs = []
+    for one in contenders:
+        stages = Stages(one.dataset, cache, seed=seed)
+        # Contenders may differ in the order of classes; mostly one seen expert serves all.
+        pairs.append((Training("seen expert", stages, seen), Training(one.name, stages, one.expert)))
+    # The seen experts first: every row waits for them.
+    first, second = zip(*pairs, strict=True)
+    spoken = train_all([*first, *second], jobs=jobs, report=report)
     rows: list[dict[str, Any]] = []
-    for one, stage in zip(contenders, stages, strict=True):
-        said = spoken[stage.key(one.expert)]
-        rows += _rows(one, said.cpu_seconds, *stage.outputs(spoken[stage.key(seen)], said, one.expert))
+    for one, (known, guess) in zip(contenders, pairs, strict=True):
+        said = spoken[guess.key]
+        rows += _rows(one, said.cpu_seconds, *guess.stages.outputs(spoken[known.key], said, one.expert))
     return pd.DataFrame(rows)
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Start processes that leave Ctrl-C to this one, which ends them, rather than each complaining of it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _train(key: str, stages: Stages, expert: BaseEstimator) -> tuple[str, Spoken]:
-    """Have an expert trained and kept; return what it says, under its key."""
-    return key, stages.unseen(expert) if isinstance(expert, UnseenExpert) else stages.seen(expert)
 
 
 def _rows(

@@ -9,7 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["Explanation"]
+from cosmo.combinations import GatedMixture
+from cosmo.mixture import smooth
+from cosmo.outputs import ExpertOutputs
+
+__all__ = ["Explanation", "explain", "normalised"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,3 +98,36 @@ class Explanation:
         if len(self) > len(shown):
             shown.append(f"... and {len(self) - len(shown)} more samples")
         return "\n\n".join(shown)
+
+
+def explain(mixture: GatedMixture, outputs: ExpertOutputs) -> Explanation:
+    """Return every step of a fitted mixture, for what both experts say about some samples.
+
+    Examples
+    --------
+    >>> from cosmo.combinations import OperatingPoint
+    >>> from cosmo.gates import MaxSoftmaxGate
+    >>> mixture = GatedMixture(smoothing="adaptive")
+    >>> mixture.gate_, mixture.operating_point_ = MaxSoftmaxGate(), OperatingPoint(0.9, 0.1)
+    >>> said = ExpertOutputs(pd.Index(["a", "b"]), pd.Index(["z"]), np.array([[0.6, 0.4]]), np.array([[0.7]]))
+    >>> explain(mixture, said).prediction[0]
+    'z'
+    """
+    belief = mixture.belief(outputs)
+    weight = mixture.operating_point_.prior_weight
+    return Explanation(
+        seen_classes=outputs.seen_classes,
+        unseen_classes=outputs.unseen_classes,
+        seen=outputs.seen,
+        unseen=outputs.unseen,
+        gate_score=mixture.gate_.score(outputs),
+        p_unseen=belief,
+        smoothed_seen=smooth(outputs.seen, 1 - belief, mixture.smoothing, weight),
+        smoothed_unseen=smooth(outputs.unseen, belief, mixture.smoothing, weight),
+        proba=normalised(mixture.scores(outputs)),
+    )
+
+
+def normalised(scores: NDArray[Any]) -> NDArray[Any]:
+    """Return rows that sum to one."""
+    return scores / scores.sum(axis=1, keepdims=True)
