@@ -21,6 +21,7 @@ __all__ = [
     "Interval",
     "fpr_at_tpr",
     "gate_auc",
+    "gate_intervals",
     "gzsl_intervals",
     "gzsl_scores",
     "harmonic_mean",
@@ -210,6 +211,42 @@ def fpr_at_tpr(is_seen: ArrayLike, score: ArrayLike, tpr: float = 0.95) -> float
     false_rate, true_rate, _ = roc_curve(_both_domains(is_seen), np.asarray(score), drop_intermediate=False)
     # Of equal abscissae np.interp takes the last, so the curve is walked from its far end.
     return float(np.interp(-tpr, -true_rate[::-1], false_rate[::-1]))
+
+
+def gate_intervals(
+    is_seen: ArrayLike,
+    score: ArrayLike,
+    *,
+    level: float = 0.95,
+    tpr: float = 0.95,
+    n_resamples: int = 200,
+    seed: int = 0,
+) -> tuple[Interval, Interval]:
+    """Return bootstrap intervals of `gate_auc` and `fpr_at_tpr`, resampling seen and unseen rows apart.
+
+    Examples
+    --------
+    >>> auc, fpr = gate_intervals([True, True, False], [0.9, 0.4, 0.1])
+    >>> float(auc.low), float(fpr.high)
+    (1.0, 0.0)
+    """
+    seen = _both_domains(is_seen)
+    # Rows with the same score cross every threshold together: one column each, highest first.
+    _, column = np.unique(-np.asarray(score, dtype=np.float64), return_inverse=True)
+    generator = np.random.default_rng(seed)
+
+    def rates(columns: NDArray[np.intp]) -> NDArray[np.float64]:
+        counts = np.bincount(columns, minlength=int(column.max()) + 1)
+        drawn = generator.multinomial(len(columns), counts / len(columns), size=n_resamples)
+        return np.pad(drawn.cumsum(axis=1) / len(columns), ((0, 0), (1, 0)))
+
+    true_rate, false_rate = rates(column[seen]), rates(column[~seen])
+    auc = np.trapezoid(true_rate, false_rate, axis=1)
+    fpr = [
+        np.interp(-tpr, -t[::-1], f[::-1]) for t, f in zip(true_rate, false_rate, strict=True)
+    ]  # as in fpr_at_tpr
+    tail = [(1 - level) / 2, (1 + level) / 2]
+    return Interval(*map(float, np.quantile(auc, tail))), Interval(*map(float, np.quantile(fpr, tail)))
 
 
 def sampled_ausuc(acc_tr: ArrayLike, acc_ts: ArrayLike) -> float:

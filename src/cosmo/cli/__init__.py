@@ -17,6 +17,7 @@ COMMANDS = {
     "run": "train, evaluate every way of combining the experts, write a report",
     "compare": "every zero-shot expert side by side: alone, stacked, inside COSMO",
     "gates": "how well each gate tells samples of seen classes from the others",
+    "paper": "the tables and figures of the paper, beside what it prints",
     "experts": "list the experts, where they come from and what they need",
 }
 

@@ -1,0 +1,147 @@
+"""`cosmo paper`: the paper's tables and figures, beside what it prints."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cosmo.cache import Cache
+from cosmo.cli.console import plain_console, progress
+from cosmo.files import write_whole
+from cosmo.paper.document import Section, as_html, as_markdown
+from cosmo.paper.holdings import DATASETS, look_into
+from cosmo.paper.reproduce import PARTS, Reproduction
+from cosmo.paper.runner import EXPERTS, Runner
+from cosmo.paper.trials import SEARCHES, SOURCES
+
+_EPILOG = """\
+parts:
+{parts}
+
+sources (--source):
+{sources}
+
+ways to find operating points (--search):
+{searches}
+
+examples:
+  cosmo paper all --data DATA
+  cosmo paper combination smoothing --data DATA --dataset CUB --expert LAGO --source predictions
+  cosmo paper main --data DATA --search authors
+  cosmo paper walkthrough --data DATA --dataset CUB --sample 17
+  cosmo paper gating planes --dataset glyphs --expert ESZSL     no data needed
+
+DATA is laid out as xlsa17/CUB/{{att_splits,res101}}.mat and predictions/LAGO/CUB/*.npz; what is missing is
+named. Experts are trained once and kept in --cache: a run that was stopped goes on, a second run is quick.
+
+files written to --out: paper.md, paper.html, tables/*.csv, tables/*.tex, figures/*.png, figures/*.svg
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the options of the command."""
+
+    def listed(entries: dict[str, str]) -> str:
+        return "\n".join(f"  {name:<12} {text}" for name, text in entries.items())
+
+    options = argparse.ArgumentParser(
+        prog="cosmo paper",
+        description="Reproduce the tables and figures of Atzmon & Chechik, CVPR 2019, on the data at hand.",
+        epilog=_EPILOG.format(parts=listed(PARTS), sources=listed(SOURCES), searches=listed(SEARCHES)),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = options.add_argument
+    add("parts", nargs="+", choices=[*PARTS, "all"], metavar="PART", help="'all', or parts of the paper")
+    add("--data", default=os.environ.get("COSMO_DATA"), metavar="DIR",
+        help="folder with the paper's data (default: $COSMO_DATA)")  # fmt: skip
+    add("--dataset", nargs="+", choices=[*DATASETS, "glyphs"], metavar="NAME",
+        help=f"of {', '.join(DATASETS)} and the built-in 'glyphs' (default: those of the paper)")  # fmt: skip
+    add("--expert", nargs="+", choices=list(EXPERTS), metavar="NAME",
+        help=f"only these: {', '.join(EXPERTS)}")  # fmt: skip
+    add("--source", nargs="+", choices=list(SOURCES), metavar="NAME", help="only numbers from these sources")
+    add("--search", default="exact", choices=list(SEARCHES), help="(default %(default)s)")
+    add("--features", metavar="NAME",
+        help="features file where a folder has several, without .mat (default: res101)")  # fmt: skip
+    add(
+        "--sample",
+        type=int,
+        metavar="N",
+        help="test sample of the walk-through (default: an instructive one)",
+    )
+    add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
+        help="experts trained at the same time (default: one for each processor, %(default)s)")  # fmt: skip
+    add("--cache", default="cosmo-runs/cache", metavar="DIR",
+        help="where trained experts' predictions are kept (default %(default)s)")  # fmt: skip
+    add("--out", default="cosmo-runs/paper", metavar="DIR", help="where to write (default %(default)s)")
+    add("--write", metavar="FILE", help="write the document, without figures, to this file, too")
+    add("-q", "--quiet", action="store_true", help="no progress")
+    return options
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    if args.jobs < 1:
+        raise ValueError(f"--jobs must be at least 1, got {args.jobs}")
+    datasets = args.dataset or list(DATASETS)
+    if args.data is None and datasets != ["glyphs"]:
+        raise ValueError("give the folder with the paper's data by --data, or take --dataset glyphs")
+    parts = list(PARTS) if "all" in args.parts else list(dict.fromkeys(args.parts))
+    out = Path(args.out)
+    with progress(quiet=args.quiet) as step:
+        holdings = look_into(args.data, features=args.features)
+        runner = Runner(holdings, Cache(args.cache), jobs=args.jobs, report=step)
+        made = Reproduction(runner, out, datasets, args.expert, args.source, args.search, args.sample)
+        sections = made.sections(parts)
+        command = _command(args)
+        write_whole(out / "paper.md", as_markdown(sections, command, pictures=Path("figures")).encode())
+        write_whole(out / "paper.html", as_html(sections, command).encode())
+        if args.write:
+            write_whole(Path(args.write), as_markdown(sections, command).encode())
+    console = plain_console()
+    console.width = max(console.width, 120)  # a narrow window wraps lines; numbers are never cut
+    for section in sections:
+        _print(console, section)
+    console.print(f"page: {out / 'paper.html'}", soft_wrap=True)
+    return 0
+
+
+def _command(args: argparse.Namespace) -> str:
+    """Return the command without this machine's folders."""
+    words = ["cosmo paper", *args.parts]
+    words += ["--data DATA"] if args.data else []
+    for name in ("dataset", "expert", "source"):
+        values = getattr(args, name)
+        words += [f"--{name}", *values] if values else []
+    words += [f"--search {args.search}"] if args.search != "exact" else []
+    words += [f"--features {args.features}"] if args.features else []
+    words += [f"--sample {args.sample}"] if args.sample is not None else []
+    return " ".join(words)
+
+
+def _print(console: Console, section: Section) -> None:
+    console.print(f"\n{section.title}", style="bold")
+    console.print(section.text)
+    for one in section.tables:
+        console.print(_terminal(one.heading, one.cells))
+        for note in one.notes:
+            console.print(f"  {note}", style="dim")
+    for picture in section.pictures:
+        console.print(f"figure: {picture.path}.png", soft_wrap=True)
+    for need in section.missing:
+        console.print(f"not computed, for want of: {need}", soft_wrap=True)
+
+
+def _terminal(heading: str, cells: pd.DataFrame) -> Table:
+    table = Table(title=Text(heading), box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left")
+    for number, column in enumerate(cells.columns):
+        table.add_column(Text(column), justify="left" if number == 0 else "right", no_wrap=True)
+    for row in cells.to_numpy().tolist():
+        table.add_row(*map(Text, row))
+    return table

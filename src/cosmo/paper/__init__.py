@@ -1,0 +1,1 @@
+"""The paper's tables and figures as declared experiments, beside what it prints."""
