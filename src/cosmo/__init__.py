@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -16,20 +17,31 @@ _PUBLIC = {
     "GZSLDataset": "cosmo.data",
     "LAGO": "cosmo.experts",
     "MaxSoftmaxGate": "cosmo.gates",
+    "Model": "cosmo.model",
     "Protocol": "cosmo.protocol",
     "SeenUnseenCurve": "cosmo.curve",
+    "SimilarityExpert": "cosmo.experts",
     "Split": "cosmo.data",
+    "fit_model": "cosmo.model",
 }
 
-__all__ = [*_PUBLIC]
+__all__ = [*_PUBLIC, "load"]
 
 if TYPE_CHECKING:
     from cosmo.classifier import Cosmo
     from cosmo.curve import SeenUnseenCurve
     from cosmo.data import GZSLDataset, Split
-    from cosmo.experts import DAP, ESZSL, LAGO
+    from cosmo.experts import DAP, ESZSL, LAGO, SimilarityExpert
     from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
+    from cosmo.model import Model, fit_model
     from cosmo.protocol import Protocol
+
+
+def load(path: str | PathLike[str]) -> Model:
+    """Return the model of a file that `Model.save` or `cosmo fit` wrote; nothing in it is executed."""
+    from cosmo.model import Model
+
+    return Model.load(path)
 
 
 def __getattr__(name: str) -> Any:
@@ -39,4 +51,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+    return sorted({*globals(), *_PUBLIC})

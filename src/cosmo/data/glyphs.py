@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections import Counter
@@ -17,8 +18,9 @@ from scipy.ndimage import gaussian_filter
 
 from cosmo.data.dataset import GZSLDataset, Split
 from cosmo.data.glyph_features import glyph_features
+from cosmo.files import write_whole
 
-__all__ = ["load_glyphs"]
+__all__ = ["load_glyphs", "write_glyph_images"]
 
 _FACES = tuple(
     family + face
@@ -130,6 +132,52 @@ def load_glyphs(
         images=images,
         name="glyphs",
     )
+
+
+def write_glyph_images(folder: str | os.PathLike[str], **options: Any) -> None:
+    """Write the glyphs as picture files, as somebody who brings a task of their own would have them.
+
+    `train` has a folder of PNG files for each seen class, `test` one for each class, and
+    `descriptions.csv` a row of attributes (`group::attribute`) for each class. Classes are called by
+    names that any disk can keep apart, such as "small-e-with-acute".
+
+    Parameters
+    ----------
+    folder : path
+        Made if need be; it must not have a `train` or `test` yet.
+    **options
+        Of `load_glyphs`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_glyph_images(folder, n_classes=24, samples_per_class=2)
+    ...     sorted(os.listdir(folder)), len(os.listdir(folder + "/train")), len(os.listdir(folder + "/test"))
+    (['descriptions.csv', 'test', 'train'], 17, 24)
+    """
+    folder = Path(folder)
+    for part in ("train", "test"):
+        if (folder / part).exists():
+            raise FileExistsError(f"{folder / part} is there already; give another folder")
+    data = load_glyphs(**options)
+    assert data.images is not None
+    names = [_file_name(character) for character in data.classes]
+    split = data.split
+    for part, rows in (("train", [split.trainval]), ("test", [split.test_seen, split.test_unseen])):
+        for row in np.concatenate(rows):
+            home = folder / part / names[data.codes[row]]
+            home.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(data.images[row]).save(home / f"{row:05d}.png")
+    table = data.descriptions.set_axis(pd.Index(names, name="class"))
+    table.columns = pd.Index(["::".join(pair) for pair in table.columns])
+    write_whole(folder / "descriptions.csv", table.astype(int).to_csv().encode())
+
+
+def _file_name(character: str) -> str:
+    """Return the Unicode name without what all have in common: "small-e-with-acute"."""
+    words = unicodedata.name(character).lower().split()
+    return "-".join(word for word in words if word not in ("latin", "letter"))
 
 
 def _check_range(name: str, value: float, low: int, high: int | None, why: str = "") -> None:

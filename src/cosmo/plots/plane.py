@@ -162,7 +162,8 @@ def plot_planes(panels: Sequence[PlanePanel], *, title: str = "") -> Figure:
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(6.4 if columns == 1 else 11.0, 4.9 * rows + 0.7), layout="constrained")
     places = figure.subplots(rows, columns, squeeze=False).ravel()
-    names = dict.fromkeys(name for panel in panels for name in (*panel.curves, *panel.chosen))
+    fullest_first = sorted(panels, key=lambda panel: -len(panel.curves))  # its order is the one meant
+    names = dict.fromkeys(name for panel in fullest_first for name in (*panel.curves, *panel.chosen))
     lines = {name: LINES[i % len(LINES)] for i, name in enumerate(names)}
     drawn = [_draw_panel(axes, panel, lines) for axes, panel in zip(places, panels, strict=False)]
     handles = _legend_entries(panels, lines)

@@ -1,0 +1,17 @@
+"""Images: a folder of pictures per class, attributes for classes without any. Needs the extra `torch`."""
+
+import tempfile
+from pathlib import Path
+
+import cosmo
+from cosmo.data import read_descriptions, read_image_folder, write_glyph_images
+
+with tempfile.TemporaryDirectory() as folder:
+    write_glyph_images(folder, n_classes=24, samples_per_class=6)  # yours: train/<class>/*.png
+    paths, labels = read_image_folder(Path(folder, "train"))
+    descriptions = read_descriptions(Path(folder, "descriptions.csv"))
+
+    model = cosmo.fit_model(paths, labels, descriptions, encoder="efficientnet-lite0", name="letters")
+    test_paths, test_labels = read_image_folder(Path(folder, "test"))
+    table = model.predict_frame(test_paths[:8]).assign(truth=list(test_labels[:8]))
+    print(table[["truth", "label", "probability", "p_seen"]].to_string())

@@ -1,0 +1,17 @@
+"""Text: intents with examples, and intents known by one sentence. Needs the extra `text`."""
+
+import tempfile
+from pathlib import Path
+
+from cosmo.data.starters import write_starter
+from cosmo.project import read_project
+
+with tempfile.TemporaryDirectory() as folder:
+    write_starter("text", folder)  # requests to a small shop; put your own CSV and JSON in their place
+    project = read_project(Path(folder, "cosmo.toml"))
+    data = project.load()
+    model = project.fit(data)
+    print(f"unseen intents: {', '.join(model.cosmo.unseen_classes_)}")
+
+    requests = ["my parcel is late", "please wrap it as a present", "i want to talk to a person"]
+    print(model.predict_frame(requests, top=2).set_axis(requests).to_string())

@@ -1,0 +1,24 @@
+"""Your own features: a table of numbers, a table of class attributes, a model file."""
+
+import tempfile
+from pathlib import Path
+
+import cosmo
+from cosmo.data import read_descriptions, read_features
+from cosmo.data.starters import write_starter
+from cosmo.evaluation import evaluate_model
+
+with tempfile.TemporaryDirectory() as folder:
+    # Replace these two files by yours: samples with a column of labels, and a row of attributes per class.
+    write_starter("features", folder)
+    X, y = read_features(Path(folder, "samples.csv"), label="fruit")
+    descriptions = read_descriptions(Path(folder, "descriptions.csv"))
+
+    model = cosmo.fit_model(X, y, descriptions, unseen=cosmo.LAGO(), name="fruit")
+    model.save(Path(folder, "fruit.cosmo"))
+
+    again = cosmo.load(Path(folder, "fruit.cosmo"))
+    X_test, y_test = read_features(Path(folder, "test.csv"), label="fruit")
+    print(again)
+    print(again.predict_frame(X_test[:5], top=2).to_string())
+    print(f"Acc_H on test: {evaluate_model(again, X_test, y_test).scores.acc_h:.2f}")

@@ -1,0 +1,354 @@
+"""Tables of samples: features or texts, with labels."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import warnings
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cosmo.data.dataset import DataError
+from cosmo.extras import import_pyarrow
+from cosmo.validation import check_features, first_bad
+
+__all__ = ["read_features", "read_table", "read_texts"]
+
+_LABEL_NAMES = ("label", "class")
+_TEXT_NAMES = ("text",)
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_PARQUET = (".parquet", ".pq")
+_LINES = (".jsonl", ".ndjson")
+_SHOWN = 8
+
+
+def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
+    r"""Read a table: `.csv`, `.tsv`, `.parquet` (`.pq`), `.json` (a list of objects) or `.jsonl` (`.ndjson`).
+
+    Text files are UTF-8 and may be compressed (`.csv.gz`). CSV cells may be separated by semicolons. Only
+    an empty cell counts as missing: "NA" and "None" are names like others.
+
+    Raises
+    ------
+    DataError
+        Naming the file and what is wrong with it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "pets.csv").write_text("size,label\n0.3,cat\n0.7,dog\n")
+    ...     read_table(Path(folder, "pets.csv"))
+       size label
+    0   0.3   cat
+    1   0.7   dog
+    """
+    path = Path(path)
+    kind = _kind(path)
+    if not path.is_file():
+        raise DataError(f"{path}: no such file" if not path.exists() else f"{path}: a folder, not a table")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path}: the file is empty")
+    try:
+        if kind in _SEPARATORS:
+            table = _read_csv(path, _SEPARATORS[kind])
+        elif kind in _PARQUET:
+            import_pyarrow()
+            table = pd.read_parquet(path, engine="pyarrow")
+            if not isinstance(table.index, pd.RangeIndex):
+                table = table.reset_index()
+        else:
+            table = _read_json(path, lines=kind in _LINES)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text; save it as CSV UTF-8 ({error})") from error
+    except DataError:
+        raise
+    except (ValueError, OSError, EOFError) as error:  # pandas' and pyarrow's own errors are among these
+        raise DataError(f"{path}: damaged, cut short or not of its kind: {error}") from error
+    if table.shape[0] == 0 or table.shape[1] == 0:
+        raise DataError(f"{path}: the table has no {'rows' if table.shape[1] else 'columns'}")
+    return table
+
+
+def read_features(
+    source: str | os.PathLike[str] | pd.DataFrame,
+    *,
+    label: str | None = None,
+    features: str | Sequence[str] | None = None,
+    labels: str | os.PathLike[str] | None = None,
+) -> tuple[pd.DataFrame | NDArray[np.float32], pd.Index | None]:
+    """Read feature rows and, where there are any, their labels.
+
+    Parameters
+    ----------
+    source : path or DataFrame
+        A table, see `read_table`; an `.npz` with the arrays `X` (n_samples, n_features) and, optionally,
+        `y` (n_samples,); or an `.npy` of shape (n_samples, n_features).
+    label : str, optional
+        Column of the labels in a table; by default the one that is called "label" or "class", if any.
+    features : str or list of str, optional
+        Columns of a table: those whose names begin like this, or a list of names. By default all but the
+        label that have a number in them.
+    labels : path, optional
+        Labels of an `.npy`: another `.npy`, or a text file with one label a line.
+
+    Returns
+    -------
+    X : DataFrame of a table, or array, of shape (n_samples, n_features), float32
+    y : Index of length n_samples, or None
+        Whole numbers as int, anything else as str.
+
+    Raises
+    ------
+    DataError
+        Naming file, row (counted from 1, without the header) and column of what is not a number.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"width": [1, 2], "height": [0.5, 0.7], "label": ["cat", "dog"]})
+    >>> X, y = read_features(table)
+    >>> list(X.columns), list(y)
+    (['width', 'height'], ['cat', 'dog'])
+    """
+    if isinstance(source, pd.DataFrame):
+        return _from_table(source, "the table", label, features)
+    path = Path(source)
+    if path.suffix not in (".npz", ".npy"):
+        if labels is not None:
+            raise DataError(
+                f"{path}: labels in a file of their own go with .npy; a table has them in a column"
+            )
+        return _from_table(read_table(path), str(path), label, features)
+    if path.suffix == ".npz":
+        X, y = _npz(path)
+    else:
+        X, y = _npy(path), None if labels is None else _label_file(Path(labels))
+    try:
+        X = check_features(X, name="X")
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from error
+    if len(X) == 0:
+        raise DataError(f"{path}: no rows")
+    if y is None:
+        return X, None
+    where = str(path if labels is None else labels)
+    if y.ndim != 1 or len(y) != len(X):
+        raise DataError(f"{where}: {len(X)} rows of features need as many labels, got shape {y.shape}")
+    return X, as_labels(pd.Series(y), where)
+
+
+def read_texts(
+    source: str | os.PathLike[str] | pd.DataFrame, *, text: str | None = None, label: str | None = None
+) -> tuple[list[str], pd.Index | None]:
+    """Read a table of texts and, where there is such a column, their labels.
+
+    Parameters
+    ----------
+    source : path or DataFrame
+        See `read_table`.
+    text : str, optional
+        Column of the texts; by default the one that is called "text".
+    label : str, optional
+        Column of the labels; by default the one that is called "label" or "class", if any.
+
+    Raises
+    ------
+    DataError
+        Naming file and row (counted from 1, without the header) of an empty text or label.
+
+    Examples
+    --------
+    >>> read_texts(pd.DataFrame({"text": ["hello", "bye"], "label": ["greet", "leave"]}))
+    (['hello', 'bye'], Index(['greet', 'leave'], dtype='str'))
+    """
+    table, where = open_table(source)
+    column = find_column(table, text, _TEXT_NAMES, where, "text")
+    if column is None:
+        raise DataError(f"{where}: no column is called text; say which one has the texts: {_columns(table)}")
+    texts = table[column].tolist()
+    for row, value in enumerate(texts, start=1):
+        if not isinstance(value, str) or not value.strip():
+            raise DataError(
+                f"{where}: row {row}, column {column!r} is {value!r}, not a text; fill or drop it"
+            )
+    return texts, table_labels(table, label, where)
+
+
+def open_table(source: str | os.PathLike[str] | pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Return a table and what to call it in messages."""
+    if isinstance(source, pd.DataFrame):
+        return source, "the table"
+    return read_table(source), str(source)
+
+
+def find_column(
+    table: pd.DataFrame, asked: str | None, usual: Sequence[str], where: str, what: str
+) -> str | None:
+    """Return the column that was asked for, or the one with a usual name, or None."""
+    if asked is not None and asked not in table.columns:
+        raise DataError(f"{where}: there is no column {asked!r} for {what}; there are {_columns(table)}")
+    if asked is not None:
+        return asked
+    return next((name for name in usual if name in table.columns), None)
+
+
+def table_labels(table: pd.DataFrame, label: str | None, where: str) -> pd.Index | None:
+    """Return the labels of a table, if it has any."""
+    column = find_column(table, label, _LABEL_NAMES, where, "labels")
+    return None if column is None else as_labels(table[column], where)
+
+
+def as_labels(values: pd.Series, where: str) -> pd.Index:
+    """Return labels: int if all are whole numbers, else str."""
+    missing = values.isna().to_numpy()
+    if missing.any():
+        raise DataError(f"{where}: row {missing.argmax() + 1} has no label; fill or drop it")
+    if values.dtype.kind == "f":
+        whole = (values % 1 == 0).to_numpy()
+        if not whole.all():
+            row = int(whole.argmin())
+            raise DataError(
+                f"{where}: labels must be names or whole numbers, row {row + 1} is {values.iloc[row]}; "
+                "is that the right column?"
+            )
+    if values.dtype.kind in "iuf":
+        return pd.Index(values.to_numpy().astype(np.int64))
+    texts = [value.decode() if isinstance(value, bytes) else str(value) for value in values]
+    for row, text in enumerate(texts, start=1):
+        if not text.strip():
+            raise DataError(f"{where}: row {row} has no label; fill or drop it")
+    return pd.Index(texts)
+
+
+def as_numbers(table: pd.DataFrame, where: str, rows: Sequence[Any] | None = None) -> pd.DataFrame:
+    """Return a table as float32; `rows` are names for messages, by default numbers from 1."""
+    values = np.empty(table.shape, dtype=np.float32)
+    for place, (name, column) in enumerate(table.items()):
+        numbers = column if column.dtype.kind in "iufb" else pd.to_numeric(column, errors="coerce")
+        with np.errstate(over="ignore"):
+            values[:, place] = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+        bad = first_bad(values[:, [place]])
+        if bad is not None:
+            row, cell = bad[0], column.iloc[bad[0]]
+            named = f"row {row + 1}" if rows is None else f"{rows[row]!r}"
+            wrong = "empty" if pd.isna(cell) else f"{cell!r}, not a finite number"
+            raise DataError(f"{where}: {named}, column {name!r} is {wrong}; correct, fill or drop it")
+    return pd.DataFrame(values, columns=table.columns)
+
+
+def has_numbers(column: pd.Series) -> bool:
+    """Tell whether any cell of a column is a number."""
+    return column.dtype.kind in "iufb" or bool(pd.to_numeric(column, errors="coerce").notna().any())
+
+
+def _from_table(
+    table: pd.DataFrame, where: str, label: str | None, features: str | Sequence[str] | None
+) -> tuple[pd.DataFrame, pd.Index | None]:
+    y = table_labels(table, label, where)
+    taken = find_column(table, label, _LABEL_NAMES, where, "labels")
+    if isinstance(features, str):
+        names = [name for name in table.columns if str(name).startswith(features) and name != taken]
+    elif features is not None:
+        for name in features:
+            find_column(table, name, (), where, "features")
+        names = list(features)
+    else:
+        names = [name for name in table.columns if name != taken and has_numbers(table[name])]
+    if not names:
+        wanted = f"begins with {features!r}" if features else "has numbers"
+        raise DataError(f"{where}: no column for features: none {wanted} among {_columns(table)}")
+    return as_numbers(table[names], where), y
+
+
+def _kind(path: Path) -> str:
+    kind = Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+    known = (*_SEPARATORS, *_PARQUET, ".json", *_LINES)
+    if kind not in known:
+        raise DataError(f"{path}: a table is one of {', '.join(known)}, by the end of its name")
+    return kind
+
+
+def _read_csv(path: Path, separator: str) -> pd.DataFrame:
+    options: dict[str, Any] = {"encoding": "utf-8-sig", "keep_default_na": False, "na_values": [""]}
+    header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, **options).iloc[0]
+    if len(header) == 1 and ";" in str(header[0]):
+        separator = ";"
+        header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, **options).iloc[0]
+    twice = header[header.duplicated() & header.notna()]
+    if len(twice):
+        raise DataError(f"{path}: two columns are called {twice.iloc[0]!r}; rename one")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(path, sep=separator, index_col=False, low_memory=False, **options)
+    except pd.errors.ParserWarning as error:
+        raise DataError(f"{path}: rows have more cells than the header, which has {len(header)}") from error
+
+
+def _read_json(path: Path, *, lines: bool) -> pd.DataFrame:
+    with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rt", encoding="utf-8-sig") as file:
+        if lines:
+            numbered = enumerate(file, start=1)
+            records = [_json_line(line, number, path) for number, line in numbered if line.strip()]
+        else:
+            records = json.load(file)
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        layout = "an object in each line" if lines else "a list of objects, one for each row"
+        raise DataError(f"{path}: a table of this kind is {layout}")
+    return pd.DataFrame(records)
+
+
+def _json_line(line: str, number: int, path: Path) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise DataError(f"{path}: line {number} is not JSON: {error}") from error
+
+
+def _npy(path: Path) -> NDArray[Any]:
+    try:
+        # Mapped, so that a file larger than the memory can be used.
+        return np.load(path, allow_pickle=False, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise _unusable(path, error) from error
+
+
+def _npz(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            if "X" not in file.files:
+                raise DataError(f"{path}: no array X; there are {', '.join(file.files) or 'none'}")
+            return file["X"], file["y"] if "y" in file.files else None
+    except DataError:
+        raise
+    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise _unusable(path, error) from error  # AttributeError: an array under the name of an archive
+
+
+def _unusable(path: Path, error: Exception) -> DataError:
+    if isinstance(error, FileNotFoundError):
+        return DataError(f"{path}: no such file")
+    return DataError(f"{path}: damaged, cut short, or holds objects: {error}")
+
+
+def _label_file(path: Path) -> NDArray[Any]:
+    if path.suffix == ".npy":
+        return _npy(path)
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read as one label a line: {error}") from error
+    numbers = all(line.strip().lstrip("-").isdecimal() for line in lines)
+    return np.array([int(line) for line in lines] if numbers else lines)
+
+
+def _columns(table: pd.DataFrame) -> str:
+    names = [repr(name) for name in table.columns[:_SHOWN]]
+    return ", ".join(names) + (" …" if table.shape[1] > _SHOWN else "")

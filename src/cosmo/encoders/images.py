@@ -1,0 +1,82 @@
+"""Image encoders: a pretrained network without its last layer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmo.encoders.backbones import load_backbone
+from cosmo.encoders.base import Encoder, check_text
+from cosmo.encoders.pictures import picture_bytes, read_picture
+from cosmo.extras import import_torch
+
+__all__ = ["ImageEncoder"]
+
+
+class ImageEncoder(Encoder):
+    """Pooled features of a network that was trained on photographs.
+
+    Items are paths of picture files, or arrays (height, width[, 3]) of uint8. One picture at a time goes
+    through the network, so that its features do not depend on those beside it; on a CPU nothing is lost.
+
+    Parameters
+    ----------
+    name : str
+        "efficientnet-lite0": ImageNet weights from an installed package, never from the network; 1280
+        features. With the packages that have them: "efficientnet-lite1" to "-lite4", "timm:NAME",
+        "torchvision:NAME", and "open_clip:NAME/PRETRAINED", which knows descriptions too.
+    weights : path, optional
+        File of weights (safetensors or PyTorch) to take instead of the published ones.
+
+    Examples
+    --------
+    >>> encoder = ImageEncoder("efficientnet-lite0")
+    >>> encoder.encode([np.zeros((32, 32), dtype=np.uint8)]).shape
+    (1, 1280)
+    """
+
+    kind = "images"
+
+    def __init__(
+        self, name: str = "efficientnet-lite0", *, weights: str | os.PathLike[str] | None = None
+    ) -> None:
+        self.name = name
+        self._backbone = load_backbone(name, None if weights is None else Path(weights))
+        self.identity = self._backbone.identity
+        self.describes = self._backbone.embed_texts is not None
+        size = self._backbone.preprocessing.size
+        self.n_features = self._embed(np.zeros((1, 3, size, size), dtype=np.float32)).shape[1]
+
+    def content(self, item: Any) -> bytes:
+        """Return the bytes of a file, or of an array."""
+        return picture_bytes(item)
+
+    def read(self, item: Any) -> NDArray[np.uint8]:
+        """Return a picture at the size of the network, shape (size, size, 3)."""
+        preprocessing = self._backbone.preprocessing
+        return preprocessing.resize(read_picture(item, round(preprocessing.size / preprocessing.crop)))
+
+    def encode_batch(self, batch: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """Return features of pictures that were read, shape (n_pictures, n_features)."""
+        normalise = self._backbone.preprocessing.normalise
+        return np.concatenate([self._embed(normalise([picture])) for picture in batch])
+
+    def encode_descriptions(self, texts: Iterable[str]) -> NDArray[np.float32]:
+        """Return descriptions in the space of the pictures, if `describes`, shape (n_texts, n_features)."""
+        embed_texts = self._backbone.embed_texts
+        if embed_texts is None:
+            return super().encode_descriptions(texts)
+        with import_torch().inference_mode():
+            rows = [embed_texts([check_text(text)]).float().numpy() for text in texts]
+        return np.concatenate(rows) if rows else np.empty((0, self.n_features), dtype=np.float32)
+
+    def _embed(self, pixels: NDArray[np.float32]) -> NDArray[np.float32]:
+        torch = import_torch()
+        with torch.inference_mode():
+            # Channels last, which is how the pixels lie in memory and what networks on a CPU like.
+            return self._backbone.network(torch.from_numpy(pixels)).float().numpy()

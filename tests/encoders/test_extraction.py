@@ -1,0 +1,194 @@
+"""Features of many items: found again, resumed, and honest about what cannot be read."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from cosmo.encoders import Encoder, ExtractionError, ItemError, extract
+from cosmo.encoders.base import check_text
+
+
+class Letters(Encoder):
+    """Counts letters; remembers what it was asked."""
+
+    name, kind, n_features, identity = "letters", "text", 26, "letters-1"
+
+    def __init__(self):
+        self.asked = []
+
+    def content(self, item):
+        return check_text(item).encode()
+
+    def read(self, item):
+        if "!" in check_text(item):
+            raise ItemError(f"{item}: too loud")
+        return item
+
+    def encode_batch(self, batch):
+        assert 0 < len(batch) <= self.batch_size
+        self.asked += batch
+        return np.array([[text.count(chr(97 + i)) for i in range(26)] for text in batch], dtype=np.float32)
+
+
+def texts(n, start=0):
+    rng = np.random.default_rng(0)
+    return ["".join(rng.choice(list("abcdefgh"), 12)) + f" {i}" for i in range(start, start + n)]
+
+
+@pytest.mark.parametrize("n", [0, 1, 255, 256, 600])
+@pytest.mark.parametrize("cached", [False, True])
+def test_same_as_encode(tmp_path, n, cached):
+    items = texts(n)
+    found = extract(Letters(), items, cache=tmp_path if cached else None)
+    np.testing.assert_array_equal(found.features, Letters().encode(items))
+    np.testing.assert_array_equal(found.rows, np.arange(n))
+    assert found.problems == ()
+
+
+def test_found_again_and_only_what_changed_is_redone(tmp_path):
+    items = texts(600)
+    first = extract(Letters(), items, cache=tmp_path / "new" / "folder")
+    again = Letters()
+    shuffled = items[::-1]
+    shuffled[3] = "changed"
+    shuffled.insert(0, "inserted")
+    second = extract(again, shuffled, cache=tmp_path / "new" / "folder")
+    assert again.asked == ["inserted", "changed"]
+    np.testing.assert_array_equal(second.features, Letters().encode(shuffled))
+    np.testing.assert_array_equal(first.features[-1], second.features[1])
+
+
+def test_other_encoder_other_features(tmp_path):
+    extract(Letters(), texts(10), cache=tmp_path)
+    other = Letters()
+    other.identity = "letters-2"
+    extract(other, texts(10), cache=tmp_path)
+    assert len(other.asked) == 10
+
+
+@pytest.mark.parametrize("damage", [b"", b"junk", None])
+def test_damaged_cache_is_made_again(tmp_path, damage, caplog):
+    items = texts(300)
+    whole = extract(Letters(), items, cache=tmp_path).features
+    path = sorted(tmp_path.iterdir())[0]
+    if damage is None:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2 : len(content) // 2 + 60] = bytes(60)
+        damage = bytes(content)
+    path.write_bytes(damage)
+    again = Letters()
+    np.testing.assert_array_equal(extract(again, items, cache=tmp_path).features, whole)
+    assert 0 < len(again.asked) < 300
+    assert "cannot be read" in caplog.text
+    last = Letters()
+    extract(last, items, cache=tmp_path)
+    assert not last.asked
+
+
+def test_problems_are_all_named(tmp_path):
+    items = texts(600)
+    items[5], items[400], items[401] = "oh!", "", None
+    for cache in (None, tmp_path):
+        with pytest.raises(ExtractionError, match="3 of the text cannot be used") as caught:
+            extract(Letters(), items, cache=cache)
+        assert [problem.row for problem in caught.value.problems] == [5, 400, 401]
+        assert "row 5: oh!: too loud" in str(caught.value)
+    again = Letters()
+    found = extract(again, items, cache=tmp_path, on_error="skip")
+    assert not again.asked  # what was good is not lost with an error
+    assert found.features.shape == (597, 26)
+    assert {5, 400, 401}.isdisjoint(found.rows)
+    np.testing.assert_array_equal(found.features, Letters().encode([items[row] for row in found.rows]))
+    named = [(problem.row, problem.item) for problem in found.problems]
+    assert named == [(5, "oh!"), (400, ""), (401, "None")]
+
+
+def test_many_problems_stop_the_work():
+    encoder = Letters()
+    with pytest.raises(ExtractionError, match="at least 256 of the text") as caught:
+        extract(encoder, ["oh!"] * 300 + texts(600))
+    assert str(caught.value).count("\n") == 20
+    assert not encoder.asked
+    assert len(extract(Letters(), ["oh!"] * 300 + texts(2), on_error="skip").rows) == 2
+
+
+def test_arguments():
+    with pytest.raises(ValueError, match='on_error must be "raise" or "skip"'):
+        extract(Letters(), [], on_error="ignore")
+    with pytest.raises(TypeError, match="put it into a list"):
+        extract(Letters(), "a text")
+
+
+def test_report(tmp_path, caplog):
+    lines = []
+    extract(Letters(), texts(300), cache=tmp_path, report=lines.append)
+    assert len(lines) == 1
+    assert lines[0].startswith("300 of 300 text, ")
+    assert lines[0].endswith(" per second")
+    with caplog.at_level("INFO", "cosmo"):
+        extract(Letters(), texts(300), cache=tmp_path)
+    assert "300 of 300 text (300 found)" in caplog.text
+
+
+def test_interrupt_leaves_finished_chunks(tmp_path):
+    class Interrupted(Letters):
+        def encode_batch(self, batch):
+            if len(self.asked) >= 520:
+                raise KeyboardInterrupt
+            return super().encode_batch(batch)
+
+    with pytest.raises(KeyboardInterrupt):
+        extract(Interrupted(), texts(900), cache=tmp_path)
+    again = Letters()
+    extract(again, texts(900), cache=tmp_path)
+    assert again.asked == texts(900)[512:]
+
+
+SLOW = """
+import sys, time
+sys.path.insert(0, {here!r})
+from test_extraction import Letters, texts
+from cosmo.encoders import extract
+
+class Slow(Letters):
+    def encode_batch(self, batch):
+        time.sleep(0.02)
+        return super().encode_batch(batch)
+
+extract(Slow(), texts(20_000), cache={folder!r})
+"""
+
+
+def test_killed_run_goes_on(tmp_path):
+    """A process that is killed while it works leaves whole chunks, and the next one needs only the rest."""
+    script = SLOW.format(here=os.path.dirname(__file__), folder=str(tmp_path))
+    process = subprocess.Popen([sys.executable, "-c", script])
+    try:
+        deadline = time.monotonic() + 60
+        while len(list(tmp_path.glob("features-*.npz"))) < 3:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    items = texts(3000)
+    again = Letters()
+    found = extract(again, items, cache=tmp_path)
+    np.testing.assert_array_equal(found.features, Letters().encode(items))
+    assert len(again.asked) <= 3000 - 3 * 256
+    assert again.asked == items[len(items) - len(again.asked) :]
+
+
+def test_two_runs_share_a_folder(tmp_path):
+    items = texts(3000)
+    extract(Letters(), items[:2000], cache=tmp_path)
+    other = Letters()
+    found = extract(other, items[1000:], cache=tmp_path)
+    np.testing.assert_array_equal(found.features, Letters().encode(items[1000:]))
+    assert other.asked == items[2000:]
