@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint docs bench clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/core.stamp  ## run the main job on the built-in data set
@@ -16,9 +16,13 @@ lint: .venv/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: .venv/dev.stamp  ## build the pages into build/site
+	$(BIN)/mkdocs build --strict --quiet
+
 bench: .venv/core.stamp
 	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/lago.py
+	$(BIN)/python benchmarks/streaming.py
 
 clean:
 	rm -rf .venv cosmo-runs build dist
@@ -33,5 +37,5 @@ clean:
 
 .venv/dev.stamp: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet "torch==2.13.0"
-	$(BIN)/python -m pip install --quiet -e ".[dev,torch]"
+	$(BIN)/python -m pip install --quiet -e ".[dev]"
 	touch $@ .venv/core.stamp
