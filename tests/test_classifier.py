@@ -346,3 +346,18 @@ NOT_APPLICABLE = {
 @parametrize_with_checks([DescribedCosmo()], expected_failed_checks=lambda _: NOT_APPLICABLE)
 def test_scikit_learn(estimator, check):
     check(estimator)
+
+
+def test_folds_train_the_gate_on_every_class_as_unseen(data, train, test, fitted):
+    model = Cosmo(data.descriptions, folds=3).fit(*train)
+    one, three = fitted.combination_.gate_, model.combination_.gate_
+    assert (one.weights_ != three.weights_).any()
+    assert accuracies(model, test).acc_h > 0.3
+    # Experts and choices on GZSL-Val are those of the first hold-out.
+    np.testing.assert_array_equal(model.validation_outputs_.unseen, fitted.validation_outputs_.unseen)
+    np.testing.assert_array_equal(model.outputs(test[0]).seen, fitted.outputs(test[0]).seen)
+
+
+def test_too_many_folds(data, train):
+    with pytest.raises(ValueError, match="folds must be between 1 and"):
+        Cosmo(data.descriptions, folds=99).fit(*train)

@@ -116,6 +116,14 @@ class TestGate:
         model = GatedMixture(ConfidenceGate()).fit(out)
         np.testing.assert_allclose(model.gate_.weights_, expected.weights_)
 
+    def test_it_learns_from_all_rows_of_other_hold_outs(self):
+        out, other = sample(), sample(seed=7)
+        rows = np.arange(len(out))[np.arange(len(out)) % 3 != 0]
+        expected = ConfidenceGate().fit(out[rows], other)
+        model = GatedMixture(ConfidenceGate()).fit(out, other)
+        np.testing.assert_allclose(model.gate_.weights_, expected.weights_)
+        assert model.validation_point_ == model.operate_at(out).validation_point_
+
     def test_open_parameters_are_decided_on_the_other_rows(self):
         out = sample()
         rows = np.arange(len(out))

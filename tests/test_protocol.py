@@ -13,6 +13,7 @@ from cosmo.protocol import (
     SealedTestError,
     authors_hold_out,
     class_folds,
+    further_folds,
     hold_out,
 )
 from cosmo.validation import as_class_index
@@ -258,6 +259,38 @@ class TestClassFolds:
     def test_number_of_folds(self, n_splits: int):
         with pytest.raises(ValueError, match=f"between 2 and the number of classes, 3; got {n_splits}"):
             class_folds(list("aabbcc"), n_splits)
+
+
+class TestFurtherFolds:
+    @settings(deadline=None)
+    @given(st.lists(st.integers(4, 9), min_size=4, max_size=9), st.integers(0, 50), st.data())
+    def test_with_the_first_each_class_is_unseen_once(
+        self, class_sizes: list[int], seed: int, data: st.DataObject
+    ):
+        labels = shuffled_labels(class_sizes, seed)
+        first = hold_out(labels, seed=seed)
+        n_folds = data.draw(st.integers(1, len(set(labels[first.seen_train])) + 1))
+        folds = further_folds(labels, first, n_folds, seed=seed)
+        assert len(folds) == n_folds - 1
+        if n_folds > 1:
+            unseen = [c for held in (first, *folds) for c in sorted(set(labels[held.unseen_val]))]
+            assert sorted(unseen) == sorted(set(labels))
+        for held in folds:
+            held.check(labels)
+            assert not np.intersect1d(held.gzsl_val, first.gating_val).size
+
+    def test_the_seed_decides(self):
+        labels = shuffled_labels([4] * 9, 0)
+        first = hold_out(labels)
+        one, same, other = (further_folds(labels, first, 3, seed=seed) for seed in (1, 1, 2))
+        assert all((a.gzsl_val == b.gzsl_val).all() for a, b in zip(one, same, strict=True))
+        assert [set(labels[a.unseen_val]) for a in one] != [set(labels[a.unseen_val]) for a in other]
+
+    @pytest.mark.parametrize("n_folds", [0, 4])
+    def test_number_of_folds(self, n_folds: int):
+        labels = list("aabbcc")
+        with pytest.raises(ValueError, match=f"between 1 and 3, .* got {n_folds}"):
+            further_folds(labels, hold_out(labels), n_folds)
 
 
 class TestProtocol:

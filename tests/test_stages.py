@@ -11,10 +11,13 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import cosmo.stages
+from cosmo import Cosmo
 from cosmo.cache import Cache
+from cosmo.combinations import GatedMixture
 from cosmo.data import GZSLDataset, load_glyphs
 from cosmo.experiment import Settings, run_experiment
 from cosmo.experts import ESZSL, LAGO, SJE, ExpertPair, UnseenExpert, make_seen_expert
+from cosmo.gates import ConfidenceGate, EvidenceGate
 from cosmo.outputs import ExpertOutputs
 from cosmo.protocol import Protocol
 from cosmo.stages import Stages
@@ -212,3 +215,36 @@ class TestKept:
         assert resumed.decided == undisturbed.decided
         np.testing.assert_array_equal(resumed.validation, undisturbed.validation)
         np.testing.assert_array_equal(resumed.test, undisturbed.test)
+
+
+class TestFurtherFolds:
+    def test_same_as_inside_the_estimator(self, data: GZSLDataset, cache: Cache):
+        """What the gate is fitted on, hence its weights, are those of `Cosmo` on the same hold-outs."""
+        protocol = Protocol(data)
+        X, y, _ = protocol.training()
+        gate = EvidenceGate()
+        model = Cosmo(
+            data.descriptions,
+            seen=SEEN,
+            unseen=ESZSL(),
+            gate=gate,
+            hold_out=protocol.training_hold_out(),
+            folds=3,
+        ).fit(X, y)
+        stages = Stages(data, cache)
+        others = stages.further(SEEN, ESZSL(), [gate], 3)[0]
+        mixture = GatedMixture(gate).fit(model.validation_outputs_, *others)
+        assert len(others) == 2
+        np.testing.assert_allclose(mixture.gate_.weights_, model.combination_.gate_.weights_, rtol=1e-3)
+
+    def test_found_again(self, data: GZSLDataset, cache: Cache, no_training: Callable[[], None]):
+        gates = [ConfidenceGate(), EvidenceGate()]
+        before = Stages(data, cache).further(SEEN, GIVEN, gates, 2)
+        assert before[0][0].evidence is None
+        no_training()
+        after = Stages(data, cache).further(SEEN, GIVEN, gates, 2)
+        for one, other in zip(before, after, strict=True):
+            check_same(one[0], other[0])
+
+    def test_one_fold_is_none_further(self, data: GZSLDataset, cache: Cache):
+        assert Stages(data, cache).further(SEEN, GIVEN, [ConfidenceGate()], 1) == [[]]

@@ -102,8 +102,13 @@ class TestClassIndex:
         assert list(index) == [("bird", 1), ("fish", 2)]
 
     def test_a_flat_index_is_handed_on(self):
-        index = pd.Index(["a", "b"])
+        index = pd.Index([2, 5])
         assert as_class_index(index) is index
+
+    @pytest.mark.parametrize("labels", [pd.Index(["a", "b"]), np.array(["a", "b"]), ["a", "b"]])
+    def test_strings_are_those_of_python(self, labels):
+        # scikit-learn cannot index pandas' own strings where pyarrow is installed.
+        assert as_class_index(labels).dtype == object
 
     def test_iterators_arrays_and_series(self):
         for labels in (iter([7, 3]), np.array([7, 3]), pd.Series([7, 3], index=[9, 8])):

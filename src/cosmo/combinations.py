@@ -126,18 +126,20 @@ class GatedMixture(Combination):
         self.softnesses = softnesses
         self.prior_weights = prior_weights
 
-    def fit(self, outputs: ExpertOutputs) -> Self:
+    def fit(self, outputs: ExpertOutputs, *others: ExpertOutputs) -> Self:
         """Fit the gate on Gating-Train, then choose the point of best Acc_H on all rows.
 
         Parameters
         ----------
         outputs : ExpertOutputs
             Labelled outputs on GZSL-Val, by experts that were not trained on these rows.
+        others : ExpertOutputs
+            The same for other hold-outs, see `cosmo.protocol.further_folds`: the gate learns from them, too.
         """
-        self.fit_gate(outputs)
+        self.fit_gate(outputs, *others)
         return self.operate_at(outputs)
 
-    def fit_gate(self, outputs: ExpertOutputs) -> Self:
+    def fit_gate(self, outputs: ExpertOutputs, *others: ExpertOutputs) -> Self:
         """Fit the gate only."""
         self._check()
         train, val = gating_split(len(outputs))
@@ -145,7 +147,7 @@ class GatedMixture(Combination):
             train = val = np.arange(len(outputs))  # too few samples to spare any
         gate = self.gate if self.gate is not None else MaxSoftmaxGate()
         gating_train = outputs[train]
-        self.gate_ = gate.tuned(gating_train, outputs[val]).fit(gating_train)
+        self.gate_ = gate.tuned(gating_train, outputs[val]).fit(gating_train, *others)
         return self
 
     def _check(self) -> None:

@@ -35,6 +35,7 @@ __all__ = [
     "SealedTestError",
     "authors_hold_out",
     "class_folds",
+    "further_folds",
     "gating_split",
     "hold_out",
 ]
@@ -170,6 +171,48 @@ def class_folds(
     generator = np.random.default_rng(seed)
     fold = generator.permutation(n_classes) % n_splits
     return [_hold_out_classes(codes, fold == k, rows, generator) for k in range(n_splits)]
+
+
+def further_folds(
+    labels: Iterable[Hashable], first: HoldOut, n_folds: int, *, seed: int | None = 0
+) -> list[HoldOut]:
+    """Return hold-outs in which every class that `first` keeps plays unseen once.
+
+    None of them looks at a row of Gating-Val of `first`: a gate that learns from all can be measured there.
+
+    Parameters
+    ----------
+    labels : sequence of length n_samples
+    first : HoldOut
+    n_folds : int
+        Number of hold-outs with `first`; 1 asks for no others.
+
+    Examples
+    --------
+    >>> labels = list("aaaaabbbbbccccc")
+    >>> first = hold_out(labels)
+    >>> [sorted({labels[i] for i in held.unseen_val}) for held in (first, *further_folds(labels, first, 3))]
+    [['c'], ['a'], ['b']]
+    """
+    codes, n_classes = _factorize(labels)
+    kept = np.unique(codes[first.seen_train])
+    if not 1 <= n_folds <= len(kept) + 1:
+        raise ValueError(
+            f"folds must be between 1 and {len(kept) + 1}, the number of classes that the first hold-out "
+            f"trains on, plus one; got {n_folds}"
+        )
+    generator = np.random.default_rng(seed)
+    fold = generator.permutation(len(kept)) % max(n_folds - 1, 1)
+    share = len(first.seen_val) / (len(first.seen_val) + len(first.seen_train))
+    rows = np.setdiff1d(np.arange(len(codes)), first.gating_val)
+    found = []
+    for k in range(n_folds - 1):
+        held = np.isin(np.arange(n_classes), kept[fold == k])
+        part = _hold_out_classes(codes[rows], held, share, generator)
+        spare = first.gating_val[~held[codes[first.gating_val]]]
+        train = np.union1d(rows[part.seen_train], spare)
+        found.append(HoldOut(train, rows[part.seen_val], rows[part.unseen_val]))
+    return found
 
 
 def authors_hold_out(split: Split, seed: int) -> HoldOut:

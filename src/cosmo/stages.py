@@ -23,10 +23,10 @@ from cosmo.cache import Cache, code_of, fingerprint
 from cosmo.data import GZSLDataset
 from cosmo.experts import UnseenExpert, select
 from cosmo.experts.novelty import DetectsNovelty
-from cosmo.experts.pair import fit_seen_expert
+from cosmo.experts.pair import ExpertPair, fit_seen_expert
 from cosmo.gates import Gate
 from cosmo.outputs import ExpertOutputs
-from cosmo.protocol import Protocol
+from cosmo.protocol import Protocol, further_folds
 from cosmo.validation import encode_labels
 
 __all__ = ["Spoken", "Stages"]
@@ -175,6 +175,60 @@ class Stages:
             arrays = self.cache.arrays("evidence", key, lambda gate=gate: look(gate))  # type: ignore[misc]
             found.append((arrays["validation"], arrays["test"]))
         return found
+
+    def further(
+        self, seen: BaseEstimator, unseen: UnseenExpert, gates: Sequence[Gate], folds: int
+    ) -> list[list[ExpertOutputs]]:
+        """Return what both experts say in further hold-outs, as each gate needs it: labelled, one per fold.
+
+        With the hold-out of the validation stage there are `folds`, and every seen class plays unseen once.
+
+        Parameters
+        ----------
+        unseen : UnseenExpert
+            Its open parameters are those decided at the validation stage.
+        """
+        protocol = Protocol(self.dataset, seed=self.seed)
+        X, y, _ = protocol.training()
+        table = self.dataset.descriptions.loc[self.dataset.seen_classes]
+        codes = encode_labels(y, table.index)
+        expert = clone(unseen).set_params(**self.unseen(unseen).decided)
+        hold_outs = further_folds(y, protocol.training_hold_out(), folds, seed=self.seed)
+
+        @cache
+        def pair(k: int) -> ExpertPair:
+            rows = hold_outs[k].seen_train
+            fitted = fit_seen_expert(seen, X[rows], codes[rows])
+            known = table.index[np.unique(codes[rows])]
+            return ExpertPair(fitted, clone(expert).fit(X[rows], y[rows], table), table, known)
+
+        def listen(k: int, gate: Gate) -> dict[str, NDArray[Any]]:
+            train, asked = hold_outs[k].seen_train, hold_outs[k].gzsl_val
+            both, observer = pair(k), gate.observer()
+            said = both.outputs(X[asked], y[asked])
+            arrays = {"seen": said.seen, "unseen": said.unseen, "target": said.labels}
+            if observer is not None:
+                arrays["evidence"] = observer.fit(both.seen, X[train], codes[train]).evidence(X[asked])
+            return arrays
+
+        def outputs(k: int, gate: Gate) -> ExpertOutputs:
+            held = hold_outs[k]
+            key = fingerprint(self._data, table, seen, expert, held, gate if gate.observer() else None)
+            with config_context(assume_finite=True):
+                said = self.cache.arrays("fold", key, lambda: listen(k, gate))
+            known, unmet = (
+                table.index[np.unique(codes[rows])] for rows in (held.seen_train, held.unseen_val)
+            )
+            return ExpertOutputs(
+                known,
+                unmet,
+                said["seen"],
+                said["unseen"],
+                evidence=said.get("evidence"),
+                target=said["target"],
+            )
+
+        return [[outputs(k, gate) for k in range(len(hold_outs))] for gate in gates]
 
     def kept(self, expert: BaseEstimator) -> bool:
         """Tell whether an expert, seen or unseen, was trained before."""

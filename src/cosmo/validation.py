@@ -46,12 +46,17 @@ def check_features(X: ArrayLike, *, name: str = "features") -> NDArray[np.float3
 
 
 def as_class_index(labels: Iterable[Hashable]) -> pd.Index:
-    """Return labels as a flat index; a tuple stays one label."""
+    """Return labels as a flat index; a tuple stays one label, and strings are Python's."""
     if isinstance(labels, pd.Index) and not isinstance(labels, pd.MultiIndex):
-        return labels
+        return _with_plain_strings(labels)
     if isinstance(labels, np.ndarray):
-        return pd.Index(labels)
-    return pd.Index(list(labels), tupleize_cols=False)
+        return _with_plain_strings(pd.Index(labels))
+    return _with_plain_strings(pd.Index(list(labels), tupleize_cols=False))
+
+
+def _with_plain_strings(index: pd.Index) -> pd.Index:
+    # With pyarrow installed, pandas' own kind of strings cannot be indexed by scikit-learn.
+    return index.astype(object) if isinstance(index.dtype, pd.StringDtype) else index
 
 
 def check_descriptions(
@@ -98,7 +103,7 @@ def check_descriptions(
             f"{name} has a missing or infinite value: class {descriptions.index[bad[0]]!r}, "
             f"attribute {descriptions.columns[bad[1]]!r}"
         )
-    return pd.DataFrame(values, index=descriptions.index, columns=descriptions.columns)
+    return pd.DataFrame(values, index=as_class_index(descriptions.index), columns=descriptions.columns)
 
 
 def encode_labels(labels: Iterable[Hashable], classes: pd.Index, *, name: str = "labels") -> NDArray[np.intp]:

@@ -25,22 +25,39 @@ def test_table_and_figure(small, tmp_path, capsys):
     page = tmp_path / "gates.md"
     assert run(tmp_path, "--write", str(page)) == 0
     table = pd.read_csv(tmp_path / "out" / "gates.csv").set_index("gate")
-    assert set(table.index) == set(GATES) - {"novelty"}
+    assert set(table.index) == {*GATES, "confidence, 3 folds", "evidence, 3 folds"} - {"novelty"}
     assert table.drop(columns="auc").notna().all().all()
     assert table.to_numpy().min() >= 0
     assert table.to_numpy().max() <= 100
     printed = capsys.readouterr().out
     assert all(name in printed for name in table.index)
     assert (tmp_path / "out" / "gates.png").read_bytes().startswith(b"\x89PNG")
-    row = next(line for line in page.read_text().splitlines() if line.startswith("| confidence |"))
+    text = page.read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| confidence |"))
     assert f"{table.loc['confidence', 'test_auc']:.1f}" in row
+    assert "| ε | T = 1 |" in text
+    assert "| margin loss |" in text
+    assert str(tmp_path) not in text
+
+
+def test_only_what_was_asked_for(small, tmp_path):
+    page = tmp_path / "gates.md"
+    assert run(tmp_path, "--gates", "confidence", "--folds", "1", "--write", str(page)) == 0
+    assert pd.read_csv(tmp_path / "out" / "gates.csv")["gate"].tolist() == ["confidence"]
+    assert "##" not in page.read_text()
+
+
+def test_too_many_folds(small, tmp_path, capsys):
+    assert run(tmp_path, "--gates", "confidence", "--folds", "99") == 2
+    assert "folds must be between 1 and" in capsys.readouterr().err
 
 
 def test_again_from_the_cache(small, tmp_path, monkeypatch):
-    assert run(tmp_path) == 0
+    gates = ["--gates", "max-softmax", "odin", "confidence", "evidence"]
+    assert run(tmp_path, *gates) == 0
     first = (tmp_path / "out" / "gates.csv").read_bytes()
     monkeypatch.setattr("cosmo.stages.fit_seen_expert", None)  # nothing may be trained
-    assert run(tmp_path) == 0
+    assert run(tmp_path, *gates) == 0
     assert (tmp_path / "out" / "gates.csv").read_bytes() == first
 
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from cosmo import Cosmo
+from cosmo import ESZSL, Cosmo
 from cosmo.data import load_glyphs
 from cosmo.gates import EvidenceGate
 from cosmo.metrics import gate_auc
@@ -72,3 +72,17 @@ def test_new_classes_do_not_disturb_it(data):
 def test_k_must_be_positive(data):
     with pytest.raises(ValueError, match="k must be at least 1"):
         fitted(data, EvidenceGate(k=0))
+
+
+def test_pools_hold_outs_with_other_classes(data):
+    """Whatever the classes are, two hold-outs count like one with all their rows."""
+    one, other = (
+        fitted(data, EvidenceGate(), random_state=seed, unseen=ESZSL(1.0, 1.0, temperature=0.05))
+        for seed in (0, 1)
+    )
+    parts = [model.validation_outputs_ for model in (one, other)]
+    assert not parts[0].seen_classes.equals(parts[1].seen_classes)
+    gate = EvidenceGate().fit(*parts)
+    inputs = np.concatenate([gate.features(part) for part in parts])
+    np.testing.assert_allclose(gate.mean_, inputs.mean(axis=0))
+    assert np.mean([gate_auc(part.is_seen, gate.score(part)) for part in parts]) > 0.7

@@ -6,7 +6,7 @@ import pytest
 from cosmo import Cosmo
 from cosmo.data import load_glyphs
 from cosmo.gates import LeaveOutGate
-from cosmo.gates.leave_out import entropy, margin_entropy_loss
+from cosmo.gates.leave_out import entropy, leave_out_gap, margin_entropy_loss
 from cosmo.metrics import gate_auc
 
 
@@ -78,3 +78,33 @@ def test_stays_on_scale_when_the_number_of_classes_changes():
     )
     score = model.combination_.gate_.score(model.outputs(data.features[data.split.test_unseen]))
     assert len(np.unique(score)) > len(score) / 2
+
+
+def test_gap_against_one_member_by_hand():
+    """Doubt is learned on the left-out classes and carries over badly to classes that nobody has met."""
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(12), 40)
+    X = (rng.normal(size=(12, 20))[codes] + rng.normal(size=(480, 20))).astype(np.float32)
+    fresh = np.arange(480) % 4 == 0
+    train, val = (codes < 9) & ~fresh, fresh | (codes >= 9)
+    gate = LeaveOutGate(3, weight=3.0)
+    gap = leave_out_gap(gate, X[train], codes[train], X[val], codes[val])
+    assert gap.trained > gap.fresh > gap.unmet
+    ensemble = gate.observer().fit(None, X[train], codes[train])
+    unmet = []
+    for column, left_out in enumerate(ensemble.left_out):
+        rows = val & ~np.isin(codes, np.flatnonzero(left_out))
+        unmet.append(gate_auc(codes[rows] < 9, ensemble.confidence(X[rows])[:, column]))
+    assert gap.unmet == pytest.approx(np.mean(unmet))
+
+
+def test_members_are_taught_to_doubt():
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(9), 40)
+    X = (rng.normal(size=(9, 20))[codes] + rng.normal(size=(360, 20))).astype(np.float32)
+    others = rng.normal(size=(90, 20)).astype(np.float32)
+    X_val, val_codes = np.vstack([X, others]), np.r_[codes, np.full(90, 9)]
+    taught, plain = (
+        leave_out_gap(LeaveOutGate(3, weight=weight), X, codes, X_val, val_codes) for weight in (3.0, 0.0)
+    )
+    assert taught.trained > plain.trained + 0.01

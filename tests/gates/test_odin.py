@@ -5,11 +5,13 @@ import pytest
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 
 from cosmo import Cosmo
 from cosmo.data import load_glyphs
 from cosmo.gates import OdinGate
-from cosmo.gates.odin import linear_logits, perturbed_confidence
+from cosmo.gates.logits import logits_of
+from cosmo.gates.odin import perturbed_confidence
 from cosmo.metrics import gate_auc
 
 
@@ -43,39 +45,46 @@ def naive(X, classifier, spread, temperature, epsilon):
 def test_closed_form_agrees_with_a_numerical_push(classifier, temperature, epsilon):
     X, model = classifier
     spread = X.std(axis=0)
-    weights, bias = linear_logits(model)
-    found = perturbed_confidence(X[:20], weights, bias, spread, [(temperature, epsilon)])[:, 0]
+    found = perturbed_confidence(X[:20], logits_of(model), spread, [(temperature, epsilon)])[:, 0]
     expected = naive(X[:20], model, spread, temperature, epsilon)
     np.testing.assert_allclose(np.exp(found / temperature) / 3, expected, rtol=1e-3)
 
 
 def test_many_settings_agree_with_single_ones(classifier):
     X, model = classifier
-    weights, bias = linear_logits(model)
+    logits = logits_of(model)
     settings = [(1.0, 0.0), (3.0, 0.01), (1.0, 0.1)]
-    together = perturbed_confidence(X, weights, bias, X.std(axis=0), settings)
+    together = perturbed_confidence(X, logits, X.std(axis=0), settings)
     for column, setting in enumerate(settings):
-        alone = perturbed_confidence(X, weights, bias, X.std(axis=0), [setting])
+        alone = perturbed_confidence(X, logits, X.std(axis=0), [setting])
         np.testing.assert_array_equal(together[:, column], alone[:, 0])
 
 
 def test_without_push_the_order_is_that_of_max_softmax(classifier):
     X, model = classifier
-    found = perturbed_confidence(X, *linear_logits(model), X.std(axis=0), [(1.0, 0.0)])[:, 0]
+    found = perturbed_confidence(X, logits_of(model), X.std(axis=0), [(1.0, 0.0)])[:, 0]
     np.testing.assert_array_equal(np.argsort(found), np.argsort(model.predict_proba(X).max(axis=1)))
 
 
-def test_two_classes(classifier):
-    X, _ = classifier
-    model = LogisticRegression().fit(X[:60], np.repeat(["a", "b"], 30))
-    weights, bias = linear_logits(model)
-    np.testing.assert_allclose(softmax(X @ weights + bias, axis=1), model.predict_proba(X), atol=1e-5)
+def test_network_seen_expert(data):
+    """Its pushes raise the confidence, as they are meant to, and the gate works inside the whole."""
+    train = data.split.trainval
+    seen = MLPClassifier((32,), max_iter=60, alpha=1.0, random_state=0, early_stopping=True)
+    gate = OdinGate(temperature=3.0)
+    model = Cosmo(data.descriptions, seen=seen, gate=gate).fit(data.features[train], data.labels[train])
+    pushes = gate.observer().fit(model.experts_.seen, data.features[train], np.zeros(len(train), dtype=int))
+    confidence = pushes._confidence(data.features[data.split.test_seen])
+    at = [epsilon for _, epsilon in gate.settings()].index
+    assert (confidence[:, at(1e-3)] > confidence[:, at(0.0)]).mean() > 0.95
+    assert np.isfinite(model.predict_proba(data.features[:3])).all()
 
 
-def test_seen_expert_without_gradient(classifier):
-    X, _ = classifier
-    with pytest.raises(TypeError, match="KNeighborsClassifier does not have; use a linear one"):
-        linear_logits(KNeighborsClassifier().fit(X, np.repeat([0, 1, 2], 30)))
+def test_seen_expert_without_gradient(data):
+    train = data.split.trainval
+    with pytest.raises(TypeError, match="KNeighborsClassifier does not have; use a linear classifier"):
+        Cosmo(data.descriptions, seen=KNeighborsClassifier(), gate=OdinGate()).fit(
+            data.features[train], data.labels[train]
+        )
 
 
 @pytest.mark.parametrize(("parameters", "message"), [((0.0, 0.1), "temperature"), ((1.0, -1.0), "epsilon")])
@@ -93,7 +102,7 @@ def test_chooses_the_best_setting_on_gating_val(data):
     train = data.split.trainval
     model = Cosmo(data.descriptions, gate=OdinGate()).fit(data.features[train], data.labels[train])
     gate = model.combination_.gate_
-    assert gate.chosen_ in OdinGate()._settings()
+    assert gate.chosen_ in OdinGate().settings()
     outputs = model.validation_outputs_
     score = gate.score(outputs)
     assert ((score > 0) & (score < 1)).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from cosmo.observer import Observer
 from cosmo.outputs import ExpertOutputs
 
-__all__ = ["Gate", "evidence_of"]
+__all__ = ["Gate", "domains_of", "evidence_of"]
 
 
 class Gate(BaseEstimator, ABC):  # type: ignore[misc]
@@ -35,8 +36,8 @@ class Gate(BaseEstimator, ABC):  # type: ignore[misc]
         return copy
 
     @abstractmethod
-    def fit(self, outputs: ExpertOutputs) -> Self:
-        """Learn from labelled outputs on held-out samples."""
+    def fit(self, *outputs: ExpertOutputs) -> Self:
+        """Learn from labelled outputs on held-out samples, of one or several hold-outs of classes."""
 
     @abstractmethod
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
@@ -51,3 +52,11 @@ def evidence_of(outputs: ExpertOutputs, gate: Gate) -> NDArray[np.float64]:
             "make them with an ExpertPair, or a Cosmo, that has this gate"
         )
     return outputs.evidence
+
+
+def domains_of(outputs: Sequence[ExpertOutputs]) -> NDArray[np.bool_]:
+    """Return which of all the samples are of seen classes; there must be both kinds."""
+    is_seen = np.concatenate([one.is_seen for one in outputs])
+    if is_seen.all() or not is_seen.any():
+        raise ValueError("the gate needs held-out samples of both seen and unseen classes")
+    return is_seen

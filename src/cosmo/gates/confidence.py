@@ -17,7 +17,7 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from cosmo.gates.base import Gate
+from cosmo.gates.base import Gate, domains_of
 from cosmo.metrics import gate_auc
 from cosmo.outputs import ExpertOutputs
 from cosmo.probabilities import temper
@@ -117,15 +117,13 @@ class ConfidenceGate(Gate):
         best: Self = clone(max(candidates, key=auc))
         return best
 
-    def fit(self, outputs: ExpertOutputs) -> Self:
+    def fit(self, *outputs: ExpertOutputs) -> Self:
         """Fit the logistic regression "is this sample of a seen class?" on held-out samples."""
         if self.convention not in ("textbook", "reference"):
             raise ValueError(f"convention must be 'textbook' or 'reference', got {self.convention!r}")
-        is_seen = outputs.is_seen
-        if is_seen.all() or not is_seen.any():
-            raise ValueError("the gate needs held-out samples of both seen and unseen classes")
+        is_seen = domains_of(outputs)
         regression = LogisticRegression(C=2.0, max_iter=1000)
-        regression.fit(self.features(outputs), is_seen)
+        regression.fit(np.concatenate([self.features(one) for one in outputs]), is_seen)
         self.weights_ = regression.coef_[0]
         self.bias_ = float(regression.intercept_[0])
         return self

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 
-from cosmo.gates.base import Gate, evidence_of
+from cosmo.gates.base import Gate, domains_of, evidence_of
 from cosmo.gates.confidence import top_k
 from cosmo.gates.leave_out import entropy
 from cosmo.mixture import conditional
@@ -37,7 +37,7 @@ class EvidenceGate(Gate):
     k : int
         How many of the largest probabilities of each expert are used.
     C : float
-        Inverse regularisation of the regression.
+        Inverse regularisation of the regression; strong, since rows of one class say much the same.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class EvidenceGate(Gate):
     (2,)
     """
 
-    def __init__(self, k: int = 5, C: float = 0.1) -> None:
+    def __init__(self, k: int = 5, C: float = 0.01) -> None:
         self.k = k
         self.C = C
 
@@ -76,12 +76,10 @@ class EvidenceGate(Gate):
         logs = [np.log(top + _FLOOR) for top in tops]
         return np.hstack([*tops, *logs, np.stack(columns, axis=1), evidence_of(outputs, self)])
 
-    def fit(self, outputs: ExpertOutputs) -> Self:
+    def fit(self, *outputs: ExpertOutputs) -> Self:
         """Fit the logistic regression "is this sample of a seen class?" on held-out samples."""
-        is_seen = outputs.is_seen
-        if is_seen.all() or not is_seen.any():
-            raise ValueError("the gate needs held-out samples of both seen and unseen classes")
-        values = self.features(outputs)
+        is_seen = domains_of(outputs)
+        values = np.concatenate([self.features(one) for one in outputs])
         self.mean_, spread = values.mean(axis=0), values.std(axis=0)
         self.spread_ = np.where(spread > 0, spread, 1)
         regression = LogisticRegression(C=self.C, max_iter=2000)

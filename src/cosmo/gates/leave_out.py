@@ -7,20 +7,22 @@ self supervised leave-out classifiers", ECCV 2018.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax, xlogy
 
-from cosmo.gates.base import Gate, evidence_of
+from cosmo.gates.base import Gate, domains_of, evidence_of
+from cosmo.gates.logits import Logits
 from cosmo.gates.odin import pushed_logits
 from cosmo.gates.scaling import ScoreScale
+from cosmo.metrics import gate_auc
 from cosmo.observer import Observer
 from cosmo.optimisers import Adam
 from cosmo.outputs import ExpertOutputs
 
-__all__ = ["LeaveOutGate", "entropy", "margin_entropy_loss"]
+__all__ = ["LeaveOutGap", "LeaveOutGate", "entropy", "leave_out_gap", "margin_entropy_loss"]
 
 
 class LeaveOutGate(Gate):
@@ -88,9 +90,10 @@ class LeaveOutGate(Gate):
             raise ValueError(f"temperature must be positive, got {self.temperature}")
         return _Ensemble(self)
 
-    def fit(self, outputs: ExpertOutputs) -> Self:
+    def fit(self, *outputs: ExpertOutputs) -> Self:
         """Learn the scale of the scores."""
-        self.scale_ = ScoreScale().fit(evidence_of(outputs, self)[:, 0], outputs.is_seen)
+        confidence = np.concatenate([evidence_of(one, self)[:, 0] for one in outputs])
+        self.scale_ = ScoreScale().fit(confidence, domains_of(outputs))
         return self
 
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
@@ -110,35 +113,89 @@ class _Ensemble(Observer):
         spread = X.std(axis=0)
         self.spread = np.where(spread > 0, spread, 1).astype(np.float32)
         scaled = (X - self.mean) / self.spread
-        ranks = np.unique(codes, return_inverse=True)[1].reshape(-1)
-        n_classes = int(ranks.max()) + 1
+        self.classes, ranks = np.unique(codes, return_inverse=True)
+        ranks, n_classes = ranks.reshape(-1), len(self.classes)
         rng = np.random.default_rng(gate.seed)
         fold = rng.permutation(n_classes) % min(gate.folds, n_classes)
-        self.members = [
-            _train(scaled, ranks, fold == k, gate, rng)
-            for k in range(fold.max() + 1)
-            if (fold != k).sum() > 1  # one class leaves nothing to be unsure between
-        ]
-        if not self.members:
+        # One class would leave a member nothing to be unsure between.
+        self.left_out = [fold == k for k in range(fold.max() + 1) if (fold != k).sum() > 1]
+        if not self.left_out:
             raise ValueError("the leave-out gate needs at least three seen classes")
-        self.centre = self._confidence(X).mean()
+        self.members = [_train(scaled, ranks, left_out, gate, rng) for left_out in self.left_out]
+        self.centre = self.confidence(X).sum(axis=1).mean()
         return self
 
     def evidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        return (self._confidence(X) - self.centre)[:, None]
+        return self.confidence(X).sum(axis=1, keepdims=True) - self.centre
 
-    def _confidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+    def confidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return how sure each member is, shape (n_samples, n_members)."""
         scaled = (X - self.mean) / self.spread
-        total = np.zeros(len(X))
-        for weights, bias in self.members:
-            logits = scaled @ weights + bias
-            moved = pushed_logits(
-                logits, weights, np.ones_like(self.spread), self.gate.temperature, [self.gate.epsilon]
-            )
-            proba = softmax(next(moved).astype(np.float64) / self.gate.temperature, axis=1)
+        result = np.empty((len(X), len(self.members)))
+        temperature, epsilon = self.gate.temperature, self.gate.epsilon
+        for column, logits in enumerate(self.members):
+            moved = next(pushed_logits(scaled, logits, np.ones_like(self.spread), temperature, [epsilon]))
+            proba = softmax(moved.astype(np.float64) / temperature, axis=1)
             n_classes = proba.shape[1]
-            total += n_classes * proba.max(axis=1) - 1 + np.log(n_classes) - entropy(proba)
-        return total
+            result[:, column] = n_classes * proba.max(axis=1) - 1 + np.log(n_classes) - entropy(proba)
+        return result
+
+
+class LeaveOutGap(NamedTuple):
+    """How well members of a leave-out ensemble tell their classes from others: mean AUC, in 0..1.
+
+    The others are the classes that a member was trained to doubt, on the rows it was trained on (`trained`)
+    and on other rows (`fresh`), or classes that no member has met (`unmet`).
+    """
+
+    trained: float
+    fresh: float
+    unmet: float
+
+
+def leave_out_gap(
+    gate: LeaveOutGate,
+    X: NDArray[np.float32],
+    codes: NDArray[np.intp],
+    X_val: NDArray[np.float32],
+    val_codes: NDArray[np.intp],
+) -> LeaveOutGap:
+    """Train an ensemble on `X` and measure what it has learned to doubt: these classes, or any class.
+
+    Parameters
+    ----------
+    gate : LeaveOutGate
+    X, codes
+        Training rows (n_samples, n_features) and their classes.
+    X_val, val_codes
+        Other rows, of the same classes and of further ones.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> codes = np.repeat(np.arange(12), 40)
+    >>> X = (rng.normal(size=(12, 20))[codes] + rng.normal(size=(480, 20))).astype(np.float32)
+    >>> train, val = (codes < 9) & (np.arange(480) % 4 > 0), (codes >= 9) | (np.arange(480) % 4 == 0)
+    >>> gap = leave_out_gap(LeaveOutGate(3, weight=3.0), X[train], codes[train], X[val], codes[val])
+    >>> gap.trained > gap.unmet
+    True
+    """
+    ensemble = _Ensemble(gate).fit(None, X, codes)
+    on_train, on_val = ensemble.confidence(X), ensemble.confidence(X_val)
+    met = np.isin(val_codes, ensemble.classes)
+    found = []
+    for column, left_out in enumerate(ensemble.left_out):
+        doubted = ensemble.classes[left_out]
+        trained, other = on_train[:, column], on_val[:, column]
+        own = met & ~np.isin(val_codes, doubted)
+        found.append(
+            (
+                gate_auc(~np.isin(codes, doubted), trained),
+                gate_auc(own[met], other[met]),
+                gate_auc(own[own | ~met], other[own | ~met]),
+            )
+        )
+    return LeaveOutGap(*np.mean(found, axis=0).tolist())
 
 
 def entropy(proba: NDArray[Any]) -> NDArray[Any]:
@@ -191,8 +248,8 @@ def _train(
     left_out: NDArray[np.bool_],
     gate: LeaveOutGate,
     rng: np.random.Generator,
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return weights and bias of a member; `left_out` says which classes it is to doubt."""
+) -> Logits:
+    """Return a member; `left_out` says which classes it is to doubt."""
     kept = np.cumsum(~left_out) - 1  # column of each class that stays
     n_classes = int((~left_out).sum())
     weights = np.zeros((X.shape[1], n_classes), dtype=np.float32)
@@ -207,7 +264,7 @@ def _train(
             _, gradient = margin_entropy_loss(logits, kept[codes[rows]], len(rows), gate.margin, gate.weight)
             steps[0].update(batch.T @ gradient)
             steps[1].update(gradient.sum(axis=0))
-    return weights, bias
+    return Logits([(weights, bias)])
 
 
 def _batches(

@@ -37,7 +37,7 @@ class MaxSoftmaxGate(Gate):
     def __init__(self, temperature: float = 1.0) -> None:
         self.temperature = temperature
 
-    def fit(self, outputs: ExpertOutputs) -> Self:
+    def fit(self, *outputs: ExpertOutputs) -> Self:
         """Do nothing; there is nothing to learn."""
         return self
 

@@ -33,7 +33,7 @@ class NoveltyGate(Gate):
     array([0.75])
     """
 
-    def fit(self, outputs: ExpertOutputs) -> Self:
+    def fit(self, *outputs: ExpertOutputs) -> Self:
         """Do nothing; the expert has learned what is novel."""
         return self
 

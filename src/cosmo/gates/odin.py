@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 
-from cosmo.gates.base import Gate, evidence_of
+from cosmo.gates.base import Gate, domains_of, evidence_of
+from cosmo.gates.logits import Logits, logits_of
 from cosmo.gates.scaling import ScoreScale
 from cosmo.metrics import gate_auc
 from cosmo.observer import Observer
 from cosmo.outputs import ExpertOutputs
 
-__all__ = ["OdinGate", "linear_logits", "perturbed_confidence", "pushed_logits"]
+__all__ = ["OdinGate", "perturbed_confidence", "pushed_logits"]
 
 TEMPERATURES = (1.0, 3.0, 10.0, 100.0, 1000.0)
 EPSILONS = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
@@ -31,10 +32,11 @@ class OdinGate(Gate):
     """Score a sample by the seen expert's largest probability at a temperature, after a push.
 
     The push is `ε · std · sign(∇_x log p_ŷ(x))` with ŷ the best class, `std` the spread of each feature. The
-    seen expert must be linear (logistic regression, linear discriminant analysis); then the gradient has a
-    closed form. Confidences are measured from their mean over the training rows, so that thresholds carry
-    over from one stage to the next; on held-out samples a line is fitted that turns them into
-    probabilities. Both keep the order of samples.
+    seen expert must be linear (logistic regression, linear discriminant analysis), where the gradient has a
+    closed form, or scikit-learn's MLPClassifier, where it is propagated back through the layers.
+    Confidences are measured from their mean over the training rows, so that thresholds carry over from one
+    stage to the next; on held-out samples a line is fitted that turns them into probabilities. Both keep
+    the order of samples.
 
     Parameters
     ----------
@@ -60,9 +62,9 @@ class OdinGate(Gate):
 
     def observer(self) -> Observer:
         """Return who looks at the samples, for all settings that are still open."""
-        return _Pushes(self._settings())
+        return _Pushes(self.settings())
 
-    def _settings(self) -> list[tuple[float, float]]:
+    def settings(self) -> list[tuple[float, float]]:
         """Return temperature and ε of each column of evidence."""
         temperatures = TEMPERATURES if self.temperature is None else (self.temperature,)
         epsilons = EPSILONS if self.epsilon is None else (self.epsilon,)
@@ -79,12 +81,13 @@ class OdinGate(Gate):
         best = max(range(evidence.shape[1]), key=lambda column: gate_auc(val.is_seen, evidence[:, column]))
         copy: Self = clone(self)
         copy.column_ = best
-        copy.chosen_ = self._settings()[best]
+        copy.chosen_ = self.settings()[best]
         return copy
 
-    def fit(self, outputs: ExpertOutputs) -> Self:
+    def fit(self, *outputs: ExpertOutputs) -> Self:
         """Learn the scale of the scores."""
-        self.scale_ = ScoreScale().fit(self._confidence(outputs), outputs.is_seen)
+        confidence = np.concatenate([self._confidence(one) for one in outputs])
+        self.scale_ = ScoreScale().fit(confidence, domains_of(outputs))
         return self
 
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
@@ -103,7 +106,7 @@ class _Pushes(Observer):
         self.settings = settings
 
     def fit(self, seen: Any, X: NDArray[np.float32], codes: NDArray[np.intp]) -> Self:
-        self.weights, self.bias = linear_logits(seen)
+        self.logits = logits_of(seen)
         self.spread = X.std(axis=0)
         self.centre = self._confidence(X).mean(axis=0)
         return self
@@ -113,26 +116,12 @@ class _Pushes(Observer):
         return self._confidence(X) - self.centre
 
     def _confidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        return perturbed_confidence(X, self.weights, self.bias, self.spread, self.settings)
-
-
-def linear_logits(seen: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return weights (n_features, n_classes) and bias (n_classes,) of a linear classifier's logits."""
-    if not hasattr(seen, "coef_") or not hasattr(seen, "intercept_"):
-        raise TypeError(
-            f"ODIN needs the gradient of the seen expert, which {type(seen).__name__} does not have; use a "
-            "linear one, such as LogisticRegression"
-        )
-    weights, bias = np.asarray(seen.coef_, np.float32).T, np.asarray(seen.intercept_, np.float32)
-    if weights.shape[1] == 1:  # two classes share one row, the second's logit minus the first's
-        weights, bias = np.hstack([0 * weights, weights]), np.r_[np.float32(0), bias]
-    return weights, bias
+        return perturbed_confidence(X, self.logits, self.spread, self.settings)
 
 
 def perturbed_confidence(
     X: NDArray[np.float32],
-    weights: NDArray[np.float32],
-    bias: NDArray[np.float32],
+    logits: Logits,
     spread: NDArray[np.float32],
     settings: list[tuple[float, float]],
 ) -> NDArray[np.float64]:
@@ -142,33 +131,32 @@ def perturbed_confidence(
     same order as the probability itself, but it stays comparable when the number of classes changes, which
     at large temperatures the probability does not.
     """
-    logits = X @ weights + bias
     result = np.empty((len(X), len(settings)))
     for temperature in dict.fromkeys(temperature for temperature, _ in settings):
         columns = [column for column, (own, _) in enumerate(settings) if own == temperature]
         epsilons = [settings[column][1] for column in columns]
-        moved = pushed_logits(logits, weights, spread, temperature, epsilons)
+        moved = pushed_logits(X, logits, spread, temperature, epsilons)
         for column, values in zip(columns, moved, strict=True):
             log_p = log_softmax(values.astype(np.float64) / temperature, axis=1).max(axis=1)
-            result[:, column] = temperature * (log_p + np.log(logits.shape[1]))
+            result[:, column] = temperature * (log_p + np.log(values.shape[1]))
     return result
 
 
 def pushed_logits(
-    logits: NDArray[np.float32],
-    weights: NDArray[np.float32],
+    X: NDArray[np.float32],
+    logits: Logits,
     spread: NDArray[np.float32],
     temperature: float,
     epsilons: Sequence[float],
 ) -> Iterator[NDArray[np.float32]]:
-    """Yield the logits of a linear classifier after each push towards its best class.
-
-    A push moves a sample's logits along one direction, however far; so all of them together cost two
-    products with the weights.
-    """
-    best = logits.argmax(axis=1)
-    proba = softmax(logits / np.float32(temperature), axis=1)
-    push = np.sign(weights.T[best] - proba @ weights.T) * spread
-    direction = push @ weights
-    for epsilon in epsilons:
-        yield logits + np.float32(epsilon) * direction
+    """Yield the logits of a classifier after each push of the samples towards their best classes."""
+    start = logits(X)
+    slope = -softmax(start / np.float32(temperature), axis=1)
+    slope[np.arange(len(X)), start.argmax(axis=1)] += 1
+    push = np.sign(logits.pull_back(X, slope)) * spread
+    if logits.linear:
+        # A push moves a sample's logits along one direction, however far.
+        direction = push @ logits.layers[0][0]
+        yield from (start + np.float32(epsilon) * direction for epsilon in epsilons)
+    else:
+        yield from (logits(X + np.float32(epsilon) * push) for epsilon in epsilons)

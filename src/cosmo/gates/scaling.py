@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-__all__ = ["ScoreScale"]
+__all__ = ["ScoreScale", "calibration_error"]
 
 
 class ScoreScale:
@@ -40,3 +40,19 @@ class ScoreScale:
 
     def _standard(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         return ((score - self.middle) / self.spread)[:, None]
+
+
+def calibration_error(is_seen: NDArray[np.bool_], proba: NDArray[np.float64], bins: int = 10) -> float:
+    """Return the expected calibration error of probabilities of "seen", in 0..1.
+
+    Samples are put into bins of equal width by their probability; it is the mean over samples of the
+    distance between the mean probability of the bin and its share of samples that are seen.
+
+    Examples
+    --------
+    >>> calibration_error(np.array([True, False, True, True]), np.array([0.75, 0.75, 0.75, 0.75]))
+    0.0
+    """
+    place = np.minimum((proba * bins).astype(np.intp), bins - 1)
+    difference = np.bincount(place, weights=proba - is_seen, minlength=bins)
+    return float(np.abs(difference).sum() / len(proba))
