@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from cosmo.metrics import (
     fpr_at_tpr,
     gate_auc,
+    gate_intervals,
     gzsl_intervals,
     gzsl_scores,
     harmonic_mean,
@@ -229,6 +230,72 @@ class TestGateMeasures:
     def test_one_domain_alone_is_an_error(self, measure, is_seen: list[int]):
         with pytest.raises(ValueError, match="both seen and unseen"):
             measure(is_seen, [0.1, 0.2, 0.3])
+
+
+class TestGateIntervals:
+    @given(st.integers(0, 2**32 - 1), st.integers(20, 80), st.floats(0, 3))
+    @settings(max_examples=25, deadline=None)
+    def test_area_lies_inside(self, seed: int, rows: int, apart: float):
+        rng = np.random.default_rng(seed)
+        is_seen = np.r_[True, False, rng.random(rows) < 0.5]
+        is_seen = np.repeat(is_seen, 4)
+        score = rng.normal(apart * is_seen).round(1)  # with ties
+        auc, fpr = gate_intervals(is_seen, score)
+        assert 0 <= auc.low <= gate_auc(is_seen, score) <= auc.high <= 1
+        assert 0 <= fpr.low <= fpr.high <= 1
+
+    def test_is_what_resampling_rows_gives(self):
+        rng = np.random.default_rng(0)
+        is_seen = np.arange(120) < 70
+        score = rng.normal(is_seen).round(1)
+        seen, unseen = np.flatnonzero(is_seen), np.flatnonzero(~is_seen)
+        drawn = []
+        for _ in range(400):
+            rows = np.r_[rng.choice(seen, len(seen)), rng.choice(unseen, len(unseen))]
+            drawn.append((gate_auc(is_seen[rows], score[rows]), fpr_at_tpr(is_seen[rows], score[rows])))
+        auc, fpr = gate_intervals(is_seen, score, n_resamples=2000)
+        expected = np.quantile(drawn, [0.025, 0.975], axis=0)
+        np.testing.assert_allclose(auc, expected[:, 0], atol=0.02)
+        np.testing.assert_allclose(fpr, expected[:, 1], atol=0.06)
+
+    def test_a_perfect_and_a_useless_gate(self):
+        assert gate_intervals([1, 1, 0, 0], [4, 3, 2, 1]) == ((1, 1), (0, 0))
+        auc, fpr = gate_intervals([1, 1, 0, 0], [1, 1, 1, 1])
+        assert auc == (0.5, 0.5)
+        assert fpr == (pytest.approx(0.95), pytest.approx(0.95))
+
+    def test_more_rows_narrow_it(self):
+        rng = np.random.default_rng(0)
+        is_seen = np.arange(60) % 2 == 0
+        score = rng.normal(is_seen)
+        few, many = (gate_intervals(np.tile(is_seen, n), np.tile(score, n))[0] for n in (1, 20))
+        assert many.high - many.low < 0.5 * (few.high - few.low)
+
+    def test_level(self):
+        rng = np.random.default_rng(0)
+        is_seen = np.arange(60) % 2 == 0
+        score = rng.normal(is_seen)
+        for wide, narrow in zip(
+            gate_intervals(is_seen, score, level=0.95), gate_intervals(is_seen, score, level=0.5), strict=True
+        ):
+            assert wide.low < narrow.low < narrow.high <= wide.high
+
+    def test_true_rate(self):
+        rng = np.random.default_rng(0)
+        is_seen = np.arange(200) % 2 == 0
+        score = rng.normal(is_seen)
+        low, high = gate_intervals(is_seen, score, tpr=0.5)[1]
+        assert low <= fpr_at_tpr(is_seen, score, tpr=0.5) <= high < fpr_at_tpr(is_seen, score)
+
+    def test_the_same_seed_gives_the_same(self):
+        is_seen, score = np.arange(30) % 2 == 0, np.random.default_rng(0).random(30)
+        assert gate_intervals(is_seen, score) == gate_intervals(is_seen, score)
+        assert gate_intervals(is_seen, score) != gate_intervals(is_seen, score, seed=1)
+
+    @pytest.mark.parametrize("is_seen", [[1, 1, 1], [0, 0, 0]])
+    def test_one_domain_alone_is_an_error(self, is_seen: list[int]):
+        with pytest.raises(ValueError, match="both seen and unseen"):
+            gate_intervals(is_seen, [0.1, 0.2, 0.3])
 
 
 class TestSampledArea:

@@ -89,13 +89,20 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     if args.jobs < 1:
         raise ValueError(f"--jobs must be at least 1, got {args.jobs}")
+    for name in ("dataset", "expert", "source"):
+        if getattr(args, name):
+            setattr(args, name, list(dict.fromkeys(getattr(args, name))))
     datasets = args.dataset or list(DATASETS)
     if args.data is None and datasets != ["glyphs"]:
         raise ValueError("give the folder with the paper's data by --data, or take --dataset glyphs")
     parts = list(PARTS) if "all" in args.parts else list(dict.fromkeys(args.parts))
+    holdings = look_into(args.data, features=args.features)
     out = Path(args.out)
+    if args.write:
+        Path(args.write).parent.mkdir(parents=True, exist_ok=True)
+        if Path(args.write).is_dir():
+            raise ValueError(f"--write {args.write} is a folder; name a file")
     with progress(quiet=args.quiet) as step:
-        holdings = look_into(args.data, features=args.features)
         runner = Runner(holdings, Cache(args.cache), jobs=args.jobs, report=step)
         made = Reproduction(runner, out, datasets, args.expert, args.source, args.search, args.sample)
         sections = made.sections(parts)
@@ -105,7 +112,6 @@ def run(args: argparse.Namespace) -> int:
         if args.write:
             write_whole(Path(args.write), as_markdown(sections, command).encode())
     console = plain_console()
-    console.width = max(console.width, 120)  # a narrow window wraps lines; numbers are never cut
     for section in sections:
         _print(console, section)
     console.print(f"page: {out / 'paper.html'}", soft_wrap=True)
@@ -129,7 +135,11 @@ def _print(console: Console, section: Section) -> None:
     console.print(f"\n{section.title}", style="bold")
     console.print(section.text)
     for one in section.tables:
-        console.print(_terminal(one.heading, one.cells))
+        table = _terminal(one.heading, one.cells)
+        # A narrow window wraps lines; numbers are never cut.
+        needed = console.measure(table, options=console.options.update(max_width=1000)).maximum
+        console.width = max(console.width, needed)
+        console.print(table)
         for note in one.notes:
             console.print(f"  {note}", style="dim")
     for picture in section.pictures:

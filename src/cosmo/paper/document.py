@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import jinja2
 import pandas as pd
+from markupsafe import Markup, escape
 
 import cosmo
+from cosmo.paper.tables import TABLES
 from cosmo.paper.trials import SOURCES
 
 __all__ = ["Picture", "Section", "TableOfText", "as_html", "as_latex", "as_markdown", "shown"]
@@ -61,7 +64,7 @@ class Section:
 def shown(frame: pd.DataFrame) -> tuple[list[TableOfText], list[str]]:
     """Return the numbers of `cosmo.paper.tables.fill` as tables to read, and what is missing.
 
-    A table for each data set, source and, where there are several, expert; printed numbers, ours with 95 %
+    A table for each data set, source and, where rows do not name it, expert; printed numbers, ours with 95 %
     intervals, and differences side by side.
 
     Examples
@@ -73,8 +76,9 @@ def shown(frame: pd.DataFrame) -> tuple[list[TableOfText], list[str]]:
     [{'': 'LAGO', 'AUSUC printed': '34.3', 'AUSUC': '31.2 (30.0–32.6)', 'Δ AUSUC': '-3.1'}]
     """
     tables = []
-    ablation = frame["row"].duplicated().any() and frame.groupby("row")["expert"].nunique().max() > 1
-    keys = ["dataset", "expert", "source"] if ablation else ["dataset", "source"]
+    # Rows that name their expert make one table; of the others there is one for each expert.
+    named = not TABLES[frame["table"].iloc[0]].experts
+    keys = ["dataset", "source"] if named else ["dataset", "expert", "source"]
     for key, part in frame.groupby(keys, sort=False):
         *about, source = map(str, key)
         heading = f"{', '.join(about)}, from {_FROM[source]}"
@@ -196,7 +200,7 @@ def _escaped(text: str) -> str:
 def as_html(sections: Sequence[Section], command: str) -> str:
     """Return one page that needs no other file."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters["picture"] = _data_uri
+    environment.filters |= {"picture": _data_uri, "emphasised": _emphasised}
     template = environment.from_string(files("cosmo.paper").joinpath("paper.html").read_text("utf-8"))
     return template.render(
         sections=sections,
@@ -204,6 +208,11 @@ def as_html(sections: Sequence[Section], command: str) -> str:
         sources={_FROM[name]: text for name, text in SOURCES.items()},
         version=cosmo.__version__,
     )
+
+
+def _emphasised(text: str) -> Markup:
+    """Return a text, safe, with what Markdown would emphasise."""
+    return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", str(escape(text))))
 
 
 def _data_uri(picture: Picture) -> str:

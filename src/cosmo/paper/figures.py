@@ -133,7 +133,9 @@ def draw_splits(runner: Runner, dataset: str) -> Figure:
     holding = runner.holdings[dataset]
     title = f"{dataset}: cross-validation splits"
     try:
-        return plot_splits(Protocol(holding.dataset(), seed=holding.seed), title=title)
+        return plot_splits(Protocol(runner.dataset(dataset), seed=holding.seed), title=title)
     except Missing:  # no features: the split alone does, where it names the validation classes
         labels, split = holding.split()
+        if split.train is None:
+            raise
         return plot_hold_out(labels, split, authors_hold_out(split, holding.seed), title=title)

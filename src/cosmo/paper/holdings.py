@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -26,6 +25,7 @@ __all__ = ["DATASETS", "Holding", "Missing", "look_into"]
 
 DATASETS = ("AWA1", "SUN", "CUB", "FLO")
 _PREDICTED = {"LAGO": "LAGO", "f-CLSWGAN": "fCLSWGAN"}  # method -> its folder
+_FILES = ("pred_gzsl_val.npz", "rows_val.npz", "pred_gzsl_test.npz", "rows_test.npz")
 
 
 class Missing(LookupError):
@@ -69,35 +69,41 @@ class Holding:
             return load_glyphs()
         if self.folder is None or self.features is None:
             raise Missing(f"features of {self.name}: xlsa17/{self.name}/res101.mat")
-        return _read(self.folder, self.features, recorded)
+        folder = self._splits_folder()
+        try:
+            return read_xlsa17(folder, features=self.features, original=recorded)
+        except DataError:
+            if not recorded:
+                raise
+            return read_xlsa17(folder, features=self.features)
 
     def split(self) -> tuple[pd.Index, Split]:
         """Return labels and split, for which features are not needed."""
         if self.name == "glyphs":
             data = load_glyphs()
             return data.labels, data.split
-        if self.folder is None:
-            raise Missing(f"splits of {self.name}: xlsa17/{self.name}/att_splits.mat")
-        if self.features is None and not (self.folder / "labels.mat").is_file():
+        folder = self._splits_folder()
+        if self.features is None and not (folder / "labels.mat").is_file():
             raise Missing(f"labels of {self.name}: xlsa17/{self.name}/res101.mat")
-        return read_xlsa17_split(self.folder, labels=self.features or "labels")
+        return read_xlsa17_split(folder, labels=self.features or "labels")
+
+    def _splits_folder(self) -> Path:
+        if self.folder is None or not (self.folder / "att_splits.mat").is_file():
+            raise Missing(f"splits of {self.name}: xlsa17/{self.name}/att_splits.mat")
+        return self.folder
 
     def published_predictions(self, method: str) -> Path:
         """Return the folder of a method's published predictions."""
+        where = (
+            f"published predictions of {method}: predictions/{_PREDICTED.get(method, method)}/{self.name}/"
+        )
         if method not in self.predictions:
-            folder = _PREDICTED.get(method, method)
-            raise Missing(f"published predictions of {method}: predictions/{folder}/{self.name}/")
-        return self.predictions[method]
-
-
-@cache
-def _read(folder: Path, features: str, recorded: bool) -> GZSLDataset:
-    try:
-        return read_xlsa17(folder, features=features, original=recorded)
-    except DataError:
-        if not recorded:
-            raise
-        return read_xlsa17(folder, features=features)
+            raise Missing(where)
+        folder = self.predictions[method]
+        for file in _FILES:
+            if not (folder / file).is_file():
+                raise Missing(where + file)
+        return folder
 
 
 def look_into(folder: str | os.PathLike[str] | None, *, features: str | None = None) -> dict[str, Holding]:
@@ -113,7 +119,7 @@ def look_into(folder: str | os.PathLike[str] | None, *, features: str | None = N
     Raises
     ------
     DataError
-        If nothing of the paper's data is there.
+        If nothing of the paper's data is there, or no features file of that name.
 
     Examples
     --------
@@ -136,6 +142,8 @@ def look_into(folder: str | os.PathLike[str] | None, *, features: str | None = N
             f"{root}: holds none of {', '.join(DATASETS)}; expected are folders such as xlsa17/CUB "
             "(att_splits.mat, res101.mat) and predictions/LAGO/CUB"
         )
+    if features is not None and all(one.features != features for one in found.values()):
+        raise DataError(f"{root}: there is no xlsa17/*/{features}.mat; the name is given without .mat")
     return {**found, "glyphs": Holding("glyphs")}
 
 

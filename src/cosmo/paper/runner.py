@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -85,12 +83,16 @@ class Runner:
         self.cache = cache
         self.jobs = jobs
         self.report = report
+        self._datasets: dict[tuple[str, bool], GZSLDataset] = {}
         self._stages: dict[tuple[str, bool, int], Stages] = {}
         self._outputs: dict[Case, tuple[ExpertOutputs, ExpertOutputs]] = {}
 
     def dataset(self, name: str, *, recorded: bool = False) -> GZSLDataset:
         """Return a data set, or raise `Missing`."""
-        return self.holdings[name].dataset(recorded=recorded)
+        case = name, recorded
+        if case not in self._datasets:
+            self._datasets[case] = self.holdings[name].dataset(recorded=recorded)
+        return self._datasets[case]
 
     def prepare(self, trials: Iterable[Trial]) -> None:
         """Train all experts that trials need and that are not trained yet, side by side.
@@ -148,7 +150,10 @@ class Runner:
             return [Training(f"{dataset}: seen expert ({seen})", stages, SEEN[seen])]
         guess = self._expert(expert)
         stages = self._at(dataset, guess.as_recorded, None)
-        guess.check_suitable(stages.dataset.descriptions)
+        try:
+            guess.check_suitable(stages.dataset.descriptions)
+        except ValueError as error:
+            raise Missing(f"descriptions of {dataset} that {expert} can take: {error}") from error
         return [
             Training(f"{dataset}: seen expert ({seen})", stages, SEEN[seen]),
             Training(f"{dataset}: {expert}", stages, guess),
@@ -174,7 +179,7 @@ class Runner:
         return stages.outputs(stages.seen(known.expert), stages.unseen(guess.expert), guess.expert)
 
     def _read(self, dataset: str, expert: str, stage: Literal["val", "test"]) -> StagePredictions:
-        return _predictions(self.holdings[dataset].published_predictions(expert), stage)
+        return read_predictions(self.holdings[dataset].published_predictions(expert), stage)
 
     def _published(self, case: Case) -> tuple[ExpertOutputs, ExpertOutputs]:
         """Return published predictions, with a seen expert trained here or with their own seen columns."""
@@ -187,17 +192,17 @@ class Runner:
         data = known.stages.dataset
         held = Protocol(data, seed=known.stages.seed).hold_out
         rows = held.gzsl_val, np.concatenate([np.sort(data.split.test_seen), np.sort(data.split.test_unseen)])
-        for stage, expected in zip((validation, test), rows, strict=True):
-            if not np.array_equal(stage.rows, expected) or not np.array_equal(
-                stage.y - 1, data.codes[expected]
-            ):
+        sides = (held.seen_train, held.unseen_val), (data.split.trainval, data.split.test_unseen)
+        for stage, expected, (seen, unseen) in zip((validation, test), rows, sides, strict=True):
+            pairs = (
+                (stage.rows, expected),
+                (stage.y, data.codes[expected] + 1),
+                (np.sort(stage.seen_classes), np.unique(data.codes[seen]) + 1),
+                (np.sort(stage.unseen_classes), np.unique(data.codes[unseen]) + 1),
+            )
+            if not all(np.array_equal(theirs, ours) for theirs, ours in pairs):
                 raise Missing(f"the rows of {expert}'s published predictions in {dataset}'s own split")
         return _outputs(validation, said.validation, data.classes), _outputs(test, said.test, data.classes)
-
-
-@cache
-def _predictions(folder: Path, stage: Literal["val", "test"]) -> StagePredictions:
-    return read_predictions(folder, stage)
 
 
 def _outputs(

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import cosmo.paper.runner as module
+from cosmo.cache import Cache
+from cosmo.data.published import published_numbers
+from cosmo.extras import MissingExtra
+from cosmo.paper.holdings import DATASETS, Holding, look_into
+from cosmo.paper.runner import EXPERTS, Runner
+from cosmo.paper.tables import TABLES, fill, trials
+from cosmo.paper.trials import RULES, Trial
+
+LAGO = {"experts": ["LAGO"], "sources": ["predictions"]}
+
+
+def printed(name: str) -> set[str]:
+    numbers = published_numbers()
+    return {*numbers.loc[numbers["table"] == name, "method"]}
+
+
+class TestDeclared:
+    @pytest.mark.parametrize("name", ["main", "ausuc", "gating", "smoothing", "combination"])
+    def test_every_printed_row_is_there(self, name: str):
+        assert printed(name) <= {row.name for row in TABLES[name].rows}
+
+    def test_rows_that_the_paper_does_not_print(self):
+        extra = {row.name for row in TABLES["main"].rows} - printed("main")
+        assert extra == {f"COSMO + {name}" for name in EXPERTS if name not in ("LAGO", "f-CLSWGAN")}
+        for name in ("ausuc", "gating", "smoothing", "combination"):
+            assert {row.name for row in TABLES[name].rows} == printed(name)
+        for name in ("scores", "search", "gap"):
+            assert printed(name) == set()
+
+    def test_compared_methods(self):
+        compared = [row.name for row in TABLES["main"].rows if not row.name.startswith(("COSMO +", "CS +"))]
+        assert len(compared) == len({*compared}) == 17
+
+    def test_every_printed_metric_is_there(self):
+        numbers = published_numbers()
+        for name, table in TABLES.items():
+            assert {*numbers.loc[numbers["table"] == name, "metric"]} <= {*table.metrics}
+
+    def test_rules_of_the_tables(self):
+        # As in the authors' list of experiments.
+        rules = {(name, row.name): row.rule for name, table in TABLES.items() for row in table.rows}
+        assert rules["combination", "Independent-Soft"] == rules["smoothing", "No-Smoothing"]
+        assert RULES[rules["combination", "Independent-Hard"]].hard  # type: ignore[attr-defined]
+        for where in (("main", "COSMO + LAGO"), ("combination", "COSMO"), ("ausuc", "COSMO + LAGO")):
+            rule = RULES[rules[where]]
+            assert rule.smoothing == "adaptive"  # type: ignore[attr-defined]
+            assert type(rule.gate).__name__ == "ConfidenceGate"  # type: ignore[attr-defined]
+        for _, row in (key for key in rules if key[0] == "gating"):
+            assert RULES[row].smoothing == "none"  # type: ignore[attr-defined]
+        assert rules["main", "CMT*"] == "own gate"
+
+
+class TestTrials:
+    @pytest.mark.parametrize("name", TABLES)
+    def test_one_for_each_row_of_numbers(self, name: str, runner: Runner):
+        found = trials(name, ["CUB"], **LAGO)
+        sources = TABLES[name].sources
+        assert bool(found) == ("predictions" in sources)
+        assert {(trial.expert, trial.source) for trial in found} <= {("LAGO", "predictions")}
+        assert all(isinstance(trial, Trial) for trial in found)
+
+    def test_data_sets_experts_and_sources(self):
+        found = trials("gating", ["CUB", "SUN"], sources=["features"])
+        assert len(found) == 2 * 2 * 5
+        assert {trial.source for trial in found} == {"features"}
+
+    def test_other_experts_than_the_papers(self):
+        found = trials("gating", ["glyphs"], experts=["ESZSL"], sources=["features"])
+        assert [trial.expert for trial in found] == ["ESZSL"] * 5
+
+    def test_what_the_authors_predicted_is_nobody_elses(self):
+        found = trials("main", ["CUB"], experts=["f-CLSWGAN"])
+        assert [(trial.source, trial.rule) for trial in found] == [
+            ("features", "alone"),
+            ("predictions", "alone"),
+            ("predictions", "COSMO"),
+            ("features", "COSMO"),
+        ]
+
+    def test_rows_about_the_search_keep_theirs(self):
+        found = trials("search", ["CUB"], experts=["LAGO"], search="authors")
+        assert {trial.search for trial in found} == {"exact", "authors", "textbook"}
+        assert {trial.search for trial in trials("main", ["CUB"], search="authors")} == {"authors"}
+
+
+@pytest.fixture(scope="module")
+def main(runner: Runner) -> pd.DataFrame:
+    return fill("main", runner, ["AWA1", "SUN", "CUB"], **LAGO)
+
+
+@pytest.fixture
+def nothing(tmp_path: Path) -> Runner:
+    (tmp_path / "xlsa17" / "CUB").mkdir(parents=True)
+    return Runner(look_into(tmp_path), Cache(tmp_path / "cache"))
+
+
+class TestFill:
+    def test_rows(self, main: pd.DataFrame):
+        assert list(main.columns) == [
+            *("table", "dataset", "expert", "row", "source", "search", "metric"),
+            *("value", "low", "high", "published", "difference", "note", "missing"),
+        ]
+        for dataset in ("AWA1", "SUN", "CUB"):
+            rows = main[main["dataset"] == dataset]
+            assert list(rows["row"].unique()) == ["LAGO", "CS + LAGO", "COSMO + LAGO"]
+            assert list(rows["metric"]) == ["acc_ts", "acc_tr", "acc_h"] * 3
+
+    def test_what_needs_no_features_is_there_without_them(self, main: pd.DataFrame):
+        needs = main.drop_duplicates(["dataset", "row"]).set_index(["dataset", "row"])["missing"]
+        assert needs["AWA1", "LAGO"] == needs["AWA1", "CS + LAGO"] == ""
+        assert needs["AWA1", "COSMO + LAGO"] == "features of AWA1: xlsa17/AWA1/res101.mat"
+        assert {*needs["SUN"]} == {"published predictions of LAGO: predictions/LAGO/SUN/"}
+        assert {*needs["CUB"]} == {""}
+
+    def test_a_number_or_what_it_needs(self, main: pd.DataFrame):
+        have = main["missing"] == ""
+        for column in ("value", "low", "high"):
+            assert main.loc[have, column].notna().all()
+            assert main.loc[~have, column].isna().all()
+        assert (main["low"] <= main["value"])[have].all()
+        assert (main["value"] <= main["high"])[have].all()
+
+    def test_numbers_are_those_of_the_trials(self, main: pd.DataFrame, runner: Runner):
+        found = runner.result(Trial("CUB", "LAGO", "predictions", "COSMO"))
+        rows = main[(main["dataset"] == "CUB") & (main["row"] == "COSMO + LAGO")].set_index("metric")
+        for metric in ("acc_ts", "acc_tr", "acc_h"):
+            assert rows["value"][metric] == found[metric]
+
+    def test_ours_minus_printed(self, main: pd.DataFrame):
+        pd.testing.assert_series_equal(
+            main["difference"], main["value"] - main["published"], check_names=False
+        )
+        cub = main[(main["dataset"] == "CUB") & (main["row"] == "LAGO")].set_index("metric")
+        assert cub["published"].to_dict() == {"acc_ts": 24.6, "acc_tr": 64.8, "acc_h": 35.6}
+
+    def test_misprints_are_corrected(self, nothing: Runner):
+        numbers = published_numbers()
+        wrong = numbers[(numbers["table"] == "main") & numbers["corrected"].notna()]
+        assert {*zip(wrong["method"], wrong["dataset"], strict=True)} == {
+            ("ALE", "FLO"),
+            ("RN", "CUB"),
+            ("f-CLSWGAN", "AWA"),
+            ("cycle-(U)WGAN", "AWA"),
+        }
+        frame = fill("main", nothing, DATASETS).set_index(["dataset", "row", "metric"])
+        for one in wrong.itertuples():
+            dataset = "AWA1" if one.dataset == "AWA" else one.dataset
+            row = frame.loc[(dataset, one.method, one.metric)]
+            assert row["published"] == one.corrected != one.value
+            assert row["note"] == one.note != ""
+
+    def test_all_that_is_printed_is_shown(self, nothing: Runner):
+        numbers = published_numbers()
+        for name in TABLES:
+            frame = fill(name, nothing, DATASETS)
+            frame = frame[frame["published"].notna()].drop_duplicates(["dataset", "row", "metric"])
+            assert len(frame) == (numbers["table"] == name).sum()
+
+    def test_printed_ablations_are_lagos(self, runner: Runner):
+        frame = fill("combination", runner, ["CUB"], sources=["predictions"])
+        known = frame.groupby("expert")["published"].count()
+        assert known.to_dict() == {"LAGO": 5, "f-CLSWGAN": 0}
+        assert {*frame.loc[frame["expert"] == "f-CLSWGAN", "missing"]} == {
+            "published predictions of f-CLSWGAN: predictions/fCLSWGAN/CUB/"
+        }
+
+    def test_validation_and_test_accuracies_are_not_mixed_up(self, runner: Runner):
+        gates, whole = (
+            fill(name, runner, ["CUB"], **LAGO).set_index(["row", "metric"])["value"]
+            for name in ("gating", "combination")
+        )
+        found = runner.result(Trial("CUB", "LAGO", "predictions", "CB-Gating-3"))
+        assert gates["CB-Gating-3", "acc_h"] == found["val_acc_h"]
+        assert whole["CB-Gating", "acc_h"] == found["acc_h"] != found["val_acc_h"]
+
+    def test_no_published_grid(self, release: Path, cache: Cache):
+        runner = Runner({"own": Holding("own", release / "xlsa17" / "CUB", "res101")}, cache)
+        frame = fill("main", runner, ["own"], experts=["ESZSL"], search="authors")
+        needs = frame.drop_duplicates("row").set_index("row")["missing"]
+        assert needs.to_dict() == {"ESZSL": "", "COSMO + ESZSL": "a published grid for own"}
+        assert {*frame["search"]} == {"authors"}
+        assert frame["published"].isna().all()
+
+    def test_without_torch(self, runner: Runner, monkeypatch: pytest.MonkeyPatch):
+        def absent() -> None:
+            raise MissingExtra("networks take PyTorch")
+
+        monkeypatch.setattr(module, "import_torch", absent)
+        frame = fill("main", runner, ["CUB"], experts=["DEM"])
+        assert {*frame["missing"]} == {"networks take PyTorch"}
+
+    def test_no_such_expert_in_the_table(self, runner: Runner):
+        assert len(fill("ausuc", runner, ["CUB"], experts=["RN"])) == 0
+
+    def test_nothing_at_all(self, nothing: Runner):
+        known = r"(features|splits|published predictions) of .*: (xlsa17|predictions)/.*"
+        for name in TABLES:
+            frame = fill(name, nothing, DATASETS)
+            assert frame["value"].isna().all()
+            for need in frame["missing"].unique():
+                assert re.fullmatch(known, need)

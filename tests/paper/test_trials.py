@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from cosmo.metrics import gzsl_scores
+from cosmo.outputs import ExpertOutputs
+from cosmo.paper.holdings import Missing
+from cosmo.paper.trials import RULES, SEARCHES, SOURCES, Trial, fitted, measure
+from cosmo.sampled import AUTHORS_GRIDS, STACKING_CONSTANTS
+
+Draw = Callable[[int], ExpertOutputs]
+GATED = [name for name in RULES if name not in ("alone", "CS", "own gate")]
+
+
+def trial(rule: str, search: str = "exact", dataset: str = "CUB") -> Trial:
+    return Trial(dataset, "LAGO", "predictions", rule, search)  # type: ignore[arg-type]
+
+
+class TestTrial:
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (
+                {"source": "prediction"},
+                "source must be one of predictions, features, scores; got 'prediction'",
+            ),
+            ({"rule": "cosmo"}, "rule must be one of alone, .*COSMO.*; got 'cosmo'"),
+            ({"search": "grid"}, "search must be one of exact, authors, textbook; got 'grid'"),
+            ({"seen": "svm"}, "seen must be one of logistic, .*; got 'svm'"),
+        ],
+    )
+    def test_unknown_names(self, change: dict[str, str], message: str):
+        usual = {"dataset": "CUB", "expert": "LAGO", "source": "features", "rule": "COSMO"}
+        with pytest.raises(ValueError, match=message):
+            Trial(**(usual | change))  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("rule", RULES)
+    def test_who_has_to_be_asked(self, rule: str):
+        source = trial(rule).case[2]
+        assert source == ("scores" if rule in ("alone", "CS") else "predictions")
+        assert Trial("CUB", "LAGO", "features", rule).case[2] == "features"
+
+    def test_every_choice_is_explained(self):
+        assert set(SOURCES) == {"predictions", "features", "scores"}
+        assert set(SEARCHES) == {"exact", "authors", "textbook"}
+
+
+class TestMeasure:
+    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("rule", ["CS", "Max-Softmax-1", "Independent-Hard", "COSMO", "Const-Smoothing"])
+    def test_exact_search_is_never_worse_on_validation(self, random_outputs: Draw, rule: str, seed: int):
+        # The authors' softnesses are among those of the exact search, and their thresholds are thresholds.
+        validation = random_outputs(seed)
+
+        def height(search: str, dataset: str) -> float:
+            rule_ = fitted(trial(rule, search, dataset), validation)
+            return rule_.curve(validation).at(rule_.operating_point_.threshold).acc_h
+
+        for dataset in AUTHORS_GRIDS:
+            assert height("exact", dataset) >= height("authors", dataset) - 1e-9
+
+    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize("rule", ["alone", "CS", "COSMO"])
+    def test_values_lie_in_their_intervals(self, random_outputs: Draw, rule: str, seed: int):
+        found = measure(trial(rule), random_outputs(seed), random_outputs(seed + 100))
+        names = [name for name in found if f"{name}_low" in found]
+        assert {*names} - {"auc", "fpr"} == {"acc_ts", "acc_tr", "acc_h", "ausuc", "val_acc_h"}
+        assert ("auc" in names) == (rule == "COSMO")
+        for name in names:
+            assert 0 <= found[f"{name}_low"] <= found[name] <= found[f"{name}_high"] <= 100, name
+        assert found["acc_h_low"] < found["acc_h_high"]
+
+    def test_alone_is_the_argmax(self, random_outputs: Draw):
+        validation, test = random_outputs(0), random_outputs(1)
+        found = measure(trial("alone"), validation, test)
+        guess = np.where(
+            test.stacking_seen >= test.stacking_unseen,  # type: ignore[operator]
+            test.stacking_choice,
+            test.n_seen + test.unseen.argmax(axis=1),
+        )
+        expected = gzsl_scores(
+            test.labels, guess, range(test.n_seen), range(test.n_seen, test.n_seen + test.n_unseen)
+        )
+        assert [found[name] for name in ("acc_ts", "acc_tr", "acc_h")] == pytest.approx(
+            [100 * value for value in expected]
+        )
+
+    def test_alone_has_nothing_to_search(self, random_outputs: Draw):
+        outputs = random_outputs(0), random_outputs(1)
+        exact, authors = measure(trial("alone"), *outputs), measure(trial("alone", "authors"), *outputs)
+        for name in exact:
+            if not name.startswith("ausuc"):
+                assert exact[name] == authors[name]
+
+    def test_gate_on_gating_val(self, random_outputs: Draw):
+        validation = random_outputs(2)
+        found = measure(trial("Max-Softmax-1"), validation, random_outputs(3))
+        rows = np.arange(0, len(validation), 3)
+        seen = validation.labels[rows] < validation.n_seen
+        expected = roc_auc_score(seen, validation.seen[rows].max(axis=1))
+        assert found["auc"] == pytest.approx(100 * expected)
+
+    def test_single_experts(self, random_outputs: Draw):
+        test = random_outputs(1)
+        found = measure(trial("COSMO"), random_outputs(0), test)
+        hits = [[], []]  # per class, on either side
+        for column in range(test.n_seen + test.n_unseen):
+            is_new = column >= test.n_seen
+            rows = test.labels == column
+            said = (test.unseen if is_new else test.seen)[rows].argmax(axis=1)
+            hits[is_new].append((said == column - is_new * test.n_seen).mean())
+        assert found["seen_accuracy"] == pytest.approx(100 * np.mean(hits[0]))
+        assert found["t1"] == pytest.approx(100 * np.mean(hits[1]))
+
+    @pytest.mark.parametrize("rule", ["CS", "COSMO"])
+    def test_sampled_area_is_near_the_exact_one(self, random_outputs: Draw, rule: str):
+        outputs = random_outputs(0), random_outputs(1)
+        exact, authors = (measure(trial(rule, search), *outputs)["ausuc"] for search in ("exact", "authors"))
+        assert exact != authors
+        assert exact == pytest.approx(authors, abs=3)
+
+    def test_authors_constants_of_stacking(self, random_outputs: Draw):
+        rule = fitted(trial("CS", "authors"), random_outputs(0))
+        assert rule.operating_point_.threshold in STACKING_CONSTANTS
+
+    def test_authors_softnesses(self, random_outputs: Draw):
+        rule = fitted(trial("COSMO", "authors", "AWA1"), random_outputs(0))
+        assert rule.operating_point_.softness in AUTHORS_GRIDS["AWA1"].softnesses
+
+    def test_textbook_changes_the_learnt_gate_and_nothing_else(self, random_outputs: Draw):
+        outputs = random_outputs(0), random_outputs(1)
+        for rule, differs in (("CB-Gating-3", True), ("Max-Softmax-1", False)):
+            score = [
+                fitted(trial(rule, search), outputs[0]).gate_.score(outputs[1])  # type: ignore[attr-defined]
+                for search in ("exact", "textbook")
+            ]
+            assert (not np.allclose(*score)) == differs
+
+    @pytest.mark.parametrize("rule", ["COSMO", "Independent-Hard"])
+    def test_no_grid_was_published(self, random_outputs: Draw, rule: str):
+        with pytest.raises(Missing, match="^a published grid for glyphs$"):
+            measure(trial(rule, "authors", "glyphs"), random_outputs(0), random_outputs(1))
+
+    def test_stacking_needs_no_grid_of_the_data_set(self, random_outputs: Draw):
+        assert measure(trial("CS", "authors", "glyphs"), random_outputs(0), random_outputs(1))["acc_h"] > 0
+
+    def test_rules_stay_as_they_are(self, random_outputs: Draw):
+        for rule in ("CS", "COSMO"):
+            for search in SEARCHES:
+                fitted(trial(rule, search), random_outputs(0))
+            assert not hasattr(RULES[rule], "operating_point_")
+            assert not hasattr(RULES[rule], "gate_")
+        assert RULES["COSMO"].get_params()["gate__convention"] != "textbook"
+
+    @pytest.mark.parametrize("rule", GATED)
+    def test_every_rule_can_be_measured(self, random_outputs: Draw, rule: str):
+        found = measure(trial(rule), random_outputs(0), random_outputs(1))
+        assert found["acc_h"] > 0
+        assert all(np.isfinite(value) for value in found.values())
