@@ -27,7 +27,8 @@ from cosmo.gates import ConfidenceGate, Gate
 from cosmo.metrics import harmonic_mean, per_class_accuracy
 from cosmo.mixture import Smoothing
 from cosmo.outputs import ExpertOutputs
-from cosmo.protocol import HoldOut, hold_out
+from cosmo.protocol import HoldOut, further_folds, hold_out
+from cosmo.recorded import RecordedOutputs
 from cosmo.validation import as_class_index, check_descriptions, encode_labels
 
 __all__ = ["Cosmo"]
@@ -56,8 +57,11 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     hold_out : HoldOut, optional
         Rows of `X` for the validation stage. Default: a third of the classes and a quarter of the rows
         of the others, at random.
+    folds : int
+        How many times classes are held out to train the gate: 1, or so many that every seen class plays
+        unseen once. The validation stage is trained that often; choices are made on the first.
     random_state : int
-        Draws the default hold-out.
+        Draws the default hold-out, and the other folds.
     cache : path, optional
         Folder in which the unseen expert's choice of parameters and its unfinished training are kept, so
         that a fit which was interrupted goes on.
@@ -71,7 +75,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     combination_ : GatedMixture
         The fitted gate and the operating point.
     validation_outputs_ : ExpertOutputs
-        What the validation-stage experts said about GZSL-Val.
+        What the validation-stage experts said about GZSL-Val; of a model from a file, `RecordedOutputs`.
 
     Examples
     --------
@@ -94,6 +98,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         smoothing: Smoothing = "adaptive",
         softnesses: Sequence[float] = SOFTNESSES,
         hold_out: HoldOut | None = None,
+        folds: int = 1,
         random_state: int | None = 0,
         cache: str | Path | None = None,
     ) -> None:
@@ -104,6 +109,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.smoothing = smoothing
         self.softnesses = softnesses
         self.hold_out = hold_out
+        self.folds = folds
         self.random_state = random_state
         self.cache = cache
 
@@ -118,6 +124,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features, labels, table = self._check_fit(X, y)
         held = self.hold_out if self.hold_out is not None else hold_out(labels, seed=self.random_state)
         held.check(labels)
+        further = further_folds(labels, held, self.folds, seed=self.random_state)
         seen = self.seen if self.seen is not None else make_seen_expert("logistic")
         unseen = self.unseen if self.unseen is not None else ESZSL()
         gate = self.gate if self.gate is not None else ConfidenceGate()
@@ -135,12 +142,23 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 seen, unseen, features, labels, known, held, observer=gate.observer(), cache=cache
             )
             outputs = validation.outputs(features[held.gzsl_val], labels[held.gzsl_val])
+            others = []
+            for k, fold in enumerate(further, start=2):
+                logger.info("validation stage %d of %d, for the gate", k, self.folds)
+                again = validation.refit(
+                    seen,
+                    features[fold.seen_train],
+                    labels[fold.seen_train],
+                    known,
+                    observer=gate.observer(),
+                )
+                others.append(again.outputs(features[fold.gzsl_val], labels[fold.gzsl_val]))
             logger.info("fitting the gate and choosing the operating point on %d held-out rows", len(outputs))
             self.combination_ = GatedMixture(
                 gate,
                 smoothing=self.smoothing,
                 softnesses=self.softnesses,
-            ).fit(outputs)
+            ).fit(outputs, *others)
             self.validation_outputs_ = outputs
             decided = ", ".join(f"{name} {value:.3g}" for name, value in validation.unseen.decided_.items())
             logger.info("test stage: fitting both again, on all %d rows (%s)", len(features), decided)
@@ -194,7 +212,13 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def validation_curve_(self) -> SeenUnseenCurve:
         """The exact seen-unseen curve on GZSL-Val at the softness in use."""
-        return self.combination_.curve(self.validation_outputs_)
+        return self._on_validation().curve(self.validation_outputs_)
+
+    def _on_validation(self) -> GatedMixture:
+        """Return the combination as `validation_outputs_` can be read by it."""
+        outputs: Any = self.validation_outputs_
+        recorded = isinstance(outputs, RecordedOutputs)
+        return outputs.asked_by(self.combination_) if recorded else self.combination_
 
     def outputs(self, X: ArrayLike, y: Iterable[Hashable] | None = None) -> ExpertOutputs:
         """Return what both experts say about `X`; with `y`, labelled, for curves and metrics."""
@@ -257,7 +281,11 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "experts_")
         if threshold is None and softness is None:
-            self.combination_.operate_at(self.validation_outputs_, min_seen=min_seen, min_unseen=min_unseen)
+            chosen = self._on_validation().operate_at(
+                self.validation_outputs_, min_seen=min_seen, min_unseen=min_unseen
+            )
+            self.combination_.operating_point_ = chosen.operating_point_
+            self.combination_.validation_point_ = chosen.validation_point_
             return self
         if min_seen or min_unseen:
             raise ValueError("give either floors or a threshold / softness by hand, not both")
