@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from cosmo.protocol import Protocol
 
 
-def load(path: str | PathLike[str]) -> Model:
+def load(path: str | Path) -> Model:
     """Return the model of a file that `Model.save` or `cosmo fit` wrote; nothing in it is executed."""
     from cosmo.model import Model
 

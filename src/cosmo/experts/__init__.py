@@ -24,6 +24,7 @@ from cosmo.experts.precomputed import PrecomputedExpert
 from cosmo.experts.ranking import ALE, SJE, DeViSE
 from cosmo.experts.rn import RN
 from cosmo.experts.selection import select
+from cosmo.experts.similarity import SimilarityExpert
 from cosmo.experts.sync import SynC
 from cosmo.experts.triple import TRIPLE
 from cosmo.experts.vae import SEGZSL
@@ -50,6 +51,7 @@ __all__ = [
     "ExpertPair",
     "Kernel",
     "PrecomputedExpert",
+    "SimilarityExpert",
     "SynC",
     "UnseenExpert",
     "make_seen_expert",
@@ -59,6 +61,7 @@ __all__ = [
 
 SEEN_EXPERTS = {
     "logistic": "multinomial logistic regression, C = 1 (the paper's)",
+    "logistic-unit": "the same with C = 30, for features of unit length, such as embeddings of text",
     "lda": "linear discriminant analysis with shrinkage",
     "knn": "nearest neighbours, weighted by distance",
 }
@@ -72,6 +75,7 @@ UNSEEN_EXPERTS: dict[str, type[UnseenExpert]] = {
     "sync": SynC,
     "lago": LAGO,
     "kernel": Kernel,
+    "similarity": SimilarityExpert,
     "triple": TRIPLE,
     "cmt": CMT,
     "dem": DEM,
@@ -95,6 +99,8 @@ def make_seen_expert(name: str) -> Any:
     """
     if name == "logistic":
         return LogisticRegression(C=1.0, max_iter=2000)
+    if name == "logistic-unit":
+        return LogisticRegression(C=30.0, max_iter=2000)
     if name == "lda":
         return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
     if name == "knn":

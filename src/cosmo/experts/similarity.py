@@ -1,0 +1,159 @@
+"""Similarity of sample and description, for encoders that place both in one space.
+
+Sentence encoders and the two towers of CLIP-like models recognise a class by its description as they are;
+seen classes show how samples of a class lie around its description, which helps with the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh, solve
+
+from cosmo.experts.base import UnseenExpert
+from cosmo.experts.scaling import unit_rows
+from cosmo.validation import check_features
+
+__all__ = ["SimilarityExpert"]
+
+
+class SimilarityExpert(UnseenExpert):
+    """Score `cos(x, a_y)`, after an optional light adaptation that seen classes teach.
+
+    Nothing has to be learned: with `whitening` and `adapter` 0, this is the plain cosine, and only the
+    temperature is fitted. Otherwise the means of the seen classes are taken off samples and descriptions,
+    for what all samples or all descriptions have in common tells nothing apart, and
+
+    - *whitening*: both are multiplied by `S^(-1/2)`, with `S` a weighted mean of the covariance of samples
+      around the mean of their class and a multiple of the identity, so that directions in which samples of
+      one class differ count less;
+    - *adapter*: a description moves towards where samples of its class will be, `a + aB`. For seen classes
+      that is known; `B` is the ridge regression of the steps from their descriptions to their means. It
+      shrinks to zero, that is to the plain description, where the seen classes tell nothing.
+
+    Parameters
+    ----------
+    whitening : float or None
+        Weight of the covariance in `S`, from 0 (not used) to below 1. None chooses on held-out classes.
+    adapter : float or None
+        Strength s of the adapter, from 0 (not used) to below 1; the penalty of the regression is
+        `(1 - s) / s`. None chooses on held-out classes.
+    temperature : float or None
+        Of the soft-max over cosines. None fits it on held-out rows.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame(rng.normal(size=(6, 8)), index=list("abcdef"))
+    >>> y = np.repeat(list("abcde"), 20)
+    >>> X = table.loc[y].to_numpy() + 0.5 * rng.normal(size=(100, 8))
+    >>> expert = SimilarityExpert().fit(X, y, table)
+    >>> expert.predict_proba(table, table).argmax(axis=1)  # "f" had no samples
+    array([0, 1, 2, 3, 4, 5])
+    """
+
+    reference: ClassVar[str] = "cosine in a common space, as in CLIP (Radford et al., ICML 2021)"
+    needs: ClassVar[str] = "embeddings by the encoder of the samples"
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "whitening": (0.0, 0.2, 0.4, 0.6, 0.8),
+        "adapter": (0.0, 0.3, 0.5, 0.7, 0.8, 0.9),
+    }
+
+    sample_mean_: NDArray[np.float32]
+    description_mean_: NDArray[np.float32]
+    whitener_: NDArray[np.float32]
+    step_: NDArray[np.float32]
+
+    def __init__(
+        self,
+        whitening: float | None = None,
+        adapter: float | None = None,
+        *,
+        temperature: float | None = None,
+    ) -> None:
+        self.whitening = whitening
+        self.adapter = adapter
+        self.temperature = temperature
+
+    def _fit(
+        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
+    ) -> None:
+        self._adapt(_Seen.learn(X, codes, attributes), decided["whitening"], decided["adapter"])
+
+    def _candidates(
+        self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
+    ) -> Iterator[Self]:
+        seen = _Seen.learn(X, codes, table.to_numpy())
+        for whitening in self.grid["whitening"] if self.whitening is None else (self.whitening,):
+            for adapter in self.grid["adapter"] if self.adapter is None else (self.adapter,):
+                candidate = self._with(table.columns, whitening=whitening, adapter=adapter)
+                candidate._adapt(seen, whitening, adapter)
+                yield candidate
+
+    def _adapt(self, seen: _Seen, whitening: float, adapter: float) -> None:
+        for name, value in (("whitening", whitening), ("adapter", adapter)):
+            if not 0 <= value < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, got {value}")
+        identity = np.eye(seen.means.shape[1])
+        centred = whitening > 0 or adapter > 0
+        self.sample_mean_ = (seen.means.mean(axis=0) * centred).astype(np.float32)
+        self.description_mean_ = (seen.descriptions.mean(axis=0) * centred).astype(np.float32)
+        self.whitener_ = (seen.whitener(whitening) if whitening else identity).astype(np.float32)
+        self.step_ = np.zeros_like(self.whitener_)
+        if adapter:
+            A = self._directions(seen.descriptions, self.description_mean_)
+            step = self._directions(seen.means, self.sample_mean_) - A
+            gram = (A @ A.T).astype(np.float64)
+            gram[np.diag_indices_from(gram)] += (1 - adapter) / adapter
+            self.step_ = (A.T @ solve(gram, step, assume_a="pos", check_finite=False)).astype(np.float32)
+
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+        """Return cosines, shape (n_samples, n_classes)."""
+        X, A = check_features(X, name="X"), self.attributes(descriptions)
+        _check_one_space(X, A)
+        A = self._directions(A, self.description_mean_)
+        return self._directions(X, self.sample_mean_) @ unit_rows(A + A @ self.step_).T
+
+    def _directions(self, rows: NDArray[np.float32], mean: NDArray[np.float32]) -> NDArray[np.float32]:
+        return unit_rows(np.matmul(rows - mean, self.whitener_))
+
+
+class _Seen(NamedTuple):
+    """What seen classes teach: their means and descriptions, and how samples lie around the means."""
+
+    means: NDArray[np.float32]
+    descriptions: NDArray[np.float32]
+    variances: NDArray[np.float64]
+    axes: NDArray[np.float64]
+
+    @classmethod
+    def learn(
+        cls, X: NDArray[np.float32], codes: NDArray[np.intp], descriptions: NDArray[np.float32]
+    ) -> _Seen:
+        _check_one_space(X, descriptions)
+        sizes = np.bincount(codes)
+        sums = np.add.reduceat(X[np.argsort(codes, kind="stable")], np.cumsum(sizes) - sizes)
+        means = (sums / sizes[:, None]).astype(np.float32)
+        residuals = X - means[codes]
+        covariance = (residuals.T @ residuals).astype(np.float64) / len(X)
+        variances, axes = eigh(covariance, overwrite_a=True, check_finite=False)
+        # Rounding may leave variances slightly below zero.
+        return cls(means, descriptions, np.maximum(variances, 0), axes)
+
+    def whitener(self, weight: float) -> NDArray[np.float64]:
+        """Return `((1 - w) I + w C / v)^(-1/2)`, with v the mean variance, so that scale does not matter."""
+        mean = self.variances.mean() or 1.0
+        return (self.axes / np.sqrt((1 - weight) + weight * self.variances / mean)) @ self.axes.T
+
+
+def _check_one_space(X: NDArray[np.float32], descriptions: NDArray[np.float32]) -> None:
+    if X.shape[1] != descriptions.shape[1]:
+        raise ValueError(
+            f"X has {X.shape[1]} features but the descriptions have {descriptions.shape[1]} columns: "
+            "SimilarityExpert compares them as they are, so one encoder must make both; "
+            "ESZSL takes descriptions of any kind"
+        )

@@ -1,0 +1,169 @@
+"""Samples and descriptions in one space: with and without what seen classes teach."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from cosmo import Cosmo
+from cosmo.experts import SimilarityExpert, make_unseen_expert, select
+from cosmo.metrics import zsl_accuracy
+from cosmo.protocol import hold_out
+
+
+class Space:
+    """An encoder's view of classes: samples are not where descriptions are, and differ in some directions."""
+
+    def __init__(self, n_classes=40, rows=20, dim=24, shift=0.0, noise=0.3, nuisance=0.0, seed=0):
+        rng = np.random.default_rng(seed)
+        meaning = rng.normal(size=(n_classes, dim))
+        self.table = pd.DataFrame(meaning, index=[f"class {i}" for i in range(n_classes)]).astype(np.float32)
+        turn = np.eye(dim) + shift * rng.normal(size=(dim, dim)) / np.sqrt(dim)
+        spread = np.full(dim, noise)
+        spread[:4] += nuisance
+        self.y = np.repeat(self.table.index.to_numpy(dtype=object), rows)
+        samples = self.table.loc[self.y].to_numpy() @ turn + spread * rng.normal(size=(len(self.y), dim))
+        self.X = samples.astype(np.float32)
+        self.unseen = self.table.index[-n_classes // 4 :]
+        self.is_seen = ~np.isin(self.y, self.unseen)
+
+    def fitted(self, expert):
+        return expert.fit(self.X[self.is_seen], self.y[self.is_seen], self.table)
+
+    def accuracy(self, expert):
+        asked = ~self.is_seen
+        scores = self.fitted(expert).scores(self.X[asked], self.table.loc[self.unseen])
+        return zsl_accuracy(self.y[asked], scores, self.unseen)
+
+
+PLAIN = SimilarityExpert(0.0, 0.0, temperature=0.1)
+
+
+class TestPlain:
+    def test_is_the_cosine(self):
+        space = Space()
+        scores = space.fitted(clone(PLAIN)).scores(space.X, space.table)
+        A = space.table.to_numpy()
+        lengths = np.linalg.norm(space.X, axis=1)[:, None] * np.linalg.norm(A, axis=1)
+        np.testing.assert_allclose(scores, space.X @ A.T / lengths, atol=1e-5)
+        assert scores.dtype == np.float32
+
+    def test_only_the_temperature_is_learned(self):
+        space = Space()
+        expert = space.fitted(SimilarityExpert(0.0, 0.0))
+        assert set(expert.decided_) == {"whitening", "adapter", "temperature"}
+        assert expert.decided_["temperature"] > 0
+        again = SimilarityExpert(0.0, 0.0, temperature=1.0).fit(space.X[:25], space.y[:25], space.table)
+        np.testing.assert_array_equal(again.scores(space.X, space.table), expert.scores(space.X, space.table))
+
+    def test_length_does_not_matter(self):
+        space = Space()
+        expert = space.fitted(clone(PLAIN))
+        np.testing.assert_allclose(
+            expert.scores(3 * space.X, 5 * space.table), expert.scores(space.X, space.table), atol=1e-5
+        )
+
+    def test_rows_of_zeros(self):
+        space = Space()
+        expert = space.fitted(clone(PLAIN))
+        assert (expert.scores(np.zeros((1, 24)), space.table) == 0).all()
+        assert (expert.scores(space.X[:3], space.table * 0) == 0).all()
+
+
+class TestAdaptation:
+    def test_learns_where_samples_are(self):
+        space = Space(shift=2.0, noise=0.5)
+        adapted = SimilarityExpert(0.0, 0.9, temperature=0.1)
+        assert space.accuracy(adapted) > space.accuracy(clone(PLAIN)) + 0.15
+
+    def test_ignores_directions_in_which_samples_of_a_class_differ(self):
+        space = Space(nuisance=4.0)
+        white = SimilarityExpert(0.8, 0.0, temperature=0.1)
+        assert space.accuracy(white) > space.accuracy(clone(PLAIN)) + 0.15
+
+    def test_is_chosen_where_it_helps(self):
+        space = Space(shift=1.2, noise=0.5, nuisance=2.0)
+        chosen = SimilarityExpert()
+        assert space.accuracy(chosen) > space.accuracy(clone(PLAIN)) + 0.15
+        assert chosen.decided_["whitening"] > 0
+        assert chosen.decided_["adapter"] > 0
+
+    def test_never_chosen_where_it_does_not(self):
+        """Descriptions are where samples are, so that nothing is to be gained."""
+        chosen = Space(noise=0.1).fitted(SimilarityExpert())
+        assert chosen.decided_["whitening"] == chosen.decided_["adapter"] == 0
+
+    def test_a_weak_adapter_is_next_to_none(self):
+        space = Space(shift=1.2)
+        one, other = (
+            space.fitted(SimilarityExpert(0.5, s, temperature=0.1)).scores(space.X, space.table)
+            for s in (1e-7, 0.0)
+        )
+        np.testing.assert_allclose(one, other, atol=1e-4)
+
+    def test_whitening_whitens(self):
+        space = Space(nuisance=4.0, rows=60)
+        expert = space.fitted(SimilarityExpert(0.999, 0.0, temperature=0.1))
+        X = space.X[space.is_seen] @ expert.whitener_
+        within = X - pd.DataFrame(X).groupby(space.y[space.is_seen]).transform("mean").to_numpy()
+        variance = within.var(axis=0)
+        assert variance.max() < 1.2 * variance.min()
+
+    def test_ridge_regression_of_steps(self):
+        space = Space(shift=1.2)
+        expert = space.fitted(SimilarityExpert(0.0, 0.8, temperature=0.1))
+        seen = space.table.index.difference(space.unseen, sort=False)
+        A = space.table.loc[seen].to_numpy()
+        M = pd.DataFrame(space.X).groupby(space.y).mean().loc[seen].to_numpy()
+        A, M = A - A.mean(axis=0), M - M.mean(axis=0)
+        A, M = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (A, M))
+        step = np.linalg.solve(A.T @ A + 0.25 * np.eye(24), A.T @ (M - A))
+        np.testing.assert_allclose(expert.step_, step, atol=1e-4)
+
+    def test_the_path_of_candidates_agrees_with_single_fits(self):
+        space = Space(shift=1.2, nuisance=2.0)
+        X, y = space.X[space.is_seen], space.y[space.is_seen]
+        known = space.table.drop(space.unseen)
+        held = hold_out(y, seed=0)
+        chosen = select(SimilarityExpert(), X, y, known, held)
+        single = clone(chosen).fit(X[held.seen_train], y[held.seen_train], known)
+        np.testing.assert_array_equal(single.scores(X, known), chosen.scores(X, known))
+
+    def test_classes_with_one_sample_each(self):
+        space = Space(rows=1)
+        assert np.isfinite(
+            space.fitted(SimilarityExpert(0.8, 0.8, temperature=0.1)).scores(space.X, space.table)
+        ).all()
+
+
+class TestInput:
+    def test_another_space(self):
+        space = Space()
+        with pytest.raises(
+            ValueError, match=r"20 features but the descriptions have 24 columns.*one encoder.*ESZSL"
+        ):
+            clone(PLAIN).fit(space.X[:, :20], space.y, space.table)
+        with pytest.raises(ValueError, match=r"20 features but the descriptions have 24 columns"):
+            SimilarityExpert().fit(space.X[:, :20], space.y, space.table)
+        with pytest.raises(ValueError, match=r"20 features but the descriptions have 24 columns"):
+            space.fitted(clone(PLAIN)).scores(space.X[:, :20], space.table)
+
+    @pytest.mark.parametrize("wrong", [{"whitening": 1.0}, {"adapter": -0.1}, {"adapter": 1.0}])
+    def test_strengths_are_shares(self, wrong):
+        space = Space()
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be at least 0 and below 1"):
+            space.fitted(clone(PLAIN).set_params(**wrong))
+
+    def test_by_name(self):
+        expert = make_unseen_expert("similarity:whitening=0,adapter=0")
+        assert (expert.whitening, expert.adapter, expert.temperature) == (0, 0, None)
+
+
+def test_inside_cosmo():
+    space = Space(shift=0.8)
+    first = Space(shift=0.8).table.drop(space.unseen[-1])
+    model = Cosmo(first, unseen=SimilarityExpert()).fit(space.X[space.is_seen], space.y[space.is_seen])
+    newest = space.y == space.unseen[-1]
+    model.add_classes(space.table.loc[[space.unseen[-1]]])
+    assert (model.predict(space.X[newest]) == space.unseen[-1]).mean() > 0.5
+    assert model.score(space.X, space.y) > 0.7
