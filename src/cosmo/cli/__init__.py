@@ -19,6 +19,17 @@ COMMANDS = {
     "gates": "how well each gate tells samples of seen classes from the others",
     "paper": "the tables and figures of the paper, beside what it prints",
     "experts": "list the experts, where they come from and what they need",
+    "init": "your own data: a project file and a small example to start from",
+    "check": "what is wrong with samples and descriptions, and what to begin with",
+    "fit": "train on them and write a model to a file",
+    "evaluate": "how well a model does on labelled samples",
+    "predict": "classes of new samples, however many",
+    "explain": "how a sample gets its class, in words and as a picture",
+    "classes": "list a model's classes, add some by description, promote them",
+    "operate": "choose what seen and unseen classes may cost each other",
+    "show": "what a model is made of and how good it was on validation",
+    "convert": "data to and from the benchmark layout (xlsa17)",
+    "data": "fetch known benchmark archives",
 }
 
 _MANUAL = """\
@@ -34,6 +45,8 @@ examples:
                                     a benchmark folder (two .mat files)
   cosmo run --repeats 5             five seeds, means with intervals
   cosmo run --json -q | jq .results numbers for another program
+  cosmo init letters --kind images  a project of your own to start from; cd letters, then
+  cosmo check; cosmo fit; cosmo evaluate model.cosmo
 
 exit status:
   0 done   1 a bug (please report it)   2 wrong input or options   130 stopped by Ctrl-C

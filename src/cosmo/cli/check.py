@@ -1,0 +1,114 @@
+"""`cosmo check`: look at data before training on it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import pandas as pd
+from rich.text import Text
+
+from cosmo.cli.console import plain_console, progress
+from cosmo.cli.samples import add_project_options, project_of
+from cosmo.data.advice import Finding, class_counts, examine
+from cosmo.data.samples import ProjectData
+
+_EPILOG = """\
+examples:
+  cosmo check                       the project in this folder
+  cosmo check samples.csv --label species --descriptions species.csv
+  cosmo check pictures --descriptions attributes.csv --test more-pictures
+
+exit status:
+  0 a model can be trained (there may be warnings)   2 it cannot
+"""
+
+_SHOWN = 12
+_COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the options of the command."""
+    options = argparse.ArgumentParser(
+        prog="cosmo check",
+        description="Validate samples and descriptions: classes, missing descriptions, leaks, and which\n"
+        "expert to begin with. Nothing is trained or written.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_project_options(options)
+    options.add_argument("--test", metavar="FILE", help="labelled samples that are kept for `cosmo evaluate`")
+    options.add_argument("--json", action="store_true", help="print as JSON")
+    options.add_argument("-q", "--quiet", action="store_true", help="no progress, and findings only")
+    return options
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    project = project_of(args)
+    with progress(quiet=args.quiet) as step:
+        step(f"reading {project.samples}")
+        data = project.load()
+        step(f"looking at {len(data.train) + len(data.test or [])} samples")
+        findings = examine(data, one_space=project.one_space)
+    counts = class_counts(data)
+    status = 2 if any(finding.level == "error" for finding in findings) else 0
+    if args.json:
+        print(json.dumps(_document(data, counts, findings), indent=2))
+        return status
+    console = plain_console(highlight=False, soft_wrap=True)
+    if not args.quiet:
+        for line in _lines(data, counts):
+            console.print(line)
+        console.print()
+    for finding in findings:
+        console.print(Text.assemble((f"{finding.level}: ", _COLOURS[finding.level]), finding.text))
+    console.print("\nthis can be fitted: cosmo fit" if status == 0 else "\nthis cannot be fitted as it is")
+    return status
+
+
+def _shape(data: ProjectData) -> str:
+    described = data.descriptions
+    return (
+        f"{described.shape[1]} attributes"
+        if isinstance(described, pd.DataFrame)
+        else "a sentence for each class"
+    )
+
+
+def _lines(data: ProjectData, counts: pd.DataFrame) -> list[str]:
+    seen = counts[counts["train"] > 0]
+    size = f", {data.train.items.shape[1]} features each" if data.kind == "features" else ""
+    lines = [
+        f"kind          {data.kind}: {len(data.train)} samples{size}"
+        + ("" if data.test is None else f", {len(data.test)} held back for the test"),
+        f"descriptions  {len(data.descriptions)} classes, {_shape(data)}",
+        f"classes       {len(seen)} seen, {len(counts) - len(seen)} unseen (described, without samples)",
+    ]
+    if len(seen):
+        least, most = seen["train"].min(), seen["train"].max()
+        lines.append(f"per class     {least} to {most} samples, median {seen['train'].median():g}")
+    ordered = counts.sort_values("train", kind="stable")
+    width = max(len(str(name)) for name in ordered.index[:_SHOWN])
+    lines += ["", f"{'class':<{width}}  samples  test"]
+    lines += [
+        f"{name!s:<{width}}  {row.train:>7}  {row.test:>4}{'' if row.train else '  unseen'}"
+        for name, row in zip(ordered.index[:_SHOWN], ordered.itertuples(), strict=False)
+    ]
+    if len(ordered) > _SHOWN:
+        lines.append(f"... and {len(ordered) - _SHOWN} more classes")
+    return lines
+
+
+def _document(data: ProjectData, counts: pd.DataFrame, findings: list[Finding]) -> dict[str, object]:
+    return {
+        "kind": data.kind,
+        "samples": len(data.train),
+        "test_samples": 0 if data.test is None else len(data.test),
+        "descriptions": _shape(data),
+        "seen_classes": int((counts["train"] > 0).sum()),
+        "unseen_classes": int((counts["train"] == 0).sum()),
+        "classes": {str(name): {"train": int(train), "test": int(test)}
+                    for name, train, test in counts.itertuples()},
+        "findings": [{"level": finding.level, "text": finding.text} for finding in findings],
+    }  # fmt: skip

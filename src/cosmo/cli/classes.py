@@ -1,0 +1,189 @@
+"""`cosmo classes`: which classes a model knows; more of them, without training."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cosmo.cli.console import plain_console, progress
+from cosmo.cli.samples import add_model_option, add_sample_options, load_model, rows_of, samples_of
+from cosmo.data import DataError, match_labels, read_descriptions
+from cosmo.data.samples import SampleSet
+from cosmo.model import Model
+from cosmo.promotion import can_add_class
+
+_EPILOG = """\
+examples:
+  cosmo classes list model.cosmo
+  cosmo classes add model.cosmo --class gift_card --description "The customer asks about gift cards."
+  cosmo classes add model.cosmo --descriptions more.csv --out larger.cosmo
+  cosmo classes promote model.cosmo new-samples.csv
+  cosmo classes promote model.cosmo photographs --class okapi
+
+The model is changed in place, whole or not at all, unless --out names another file.
+"""
+
+_LONGEST = 80
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the options of the command."""
+    options = argparse.ArgumentParser(
+        prog="cosmo classes",
+        description="List the classes of a model, add some by description, or make an unseen class a seen\n"
+        "one once there are samples of it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = options.add_subparsers(dest="verb", required=True, metavar="list | add | promote")
+
+    def verb(name: str, text: str) -> argparse.ArgumentParser:
+        one = verbs.add_parser(
+            name,
+            help=text,
+            description=f"{text[0].upper()}{text[1:]}.",
+            epilog=_EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        add_model_option(one)
+        return one
+
+    one = verb("list", "print the classes of a model")
+    one.add_argument("--json", action="store_true", help="print as JSON")
+
+    one = verb("add", "recognise more classes by their descriptions; nothing is trained")
+    add = one.add_argument
+    add("--descriptions", metavar="FILE", help="of the new classes, like those of the training")
+    add("--class", dest="names", action="append", default=[], metavar="NAME", help="a new class")
+    add("--description", dest="texts", action="append", default=[], metavar="TEXT",
+        help="what it is, in words; repeat both for several classes")  # fmt: skip
+    _add_output(one)
+
+    one = verb("promote", "teach the seen expert an unseen class of which there are samples now")
+    add = one.add_argument
+    add("samples", metavar="SAMPLES", help="samples of the classes; of seen classes, they are passed over")
+    add("--class", dest="names", action="append", default=[], metavar="NAME",
+        help="promote this class only; all samples are of it if they have no labels")  # fmt: skip
+    add("--training", metavar="FILE",
+        help="samples and labels of the seen classes, for experts that must be fitted anew")  # fmt: skip
+    add_sample_options(one)
+    _add_output(one)
+    return options
+
+
+def _add_output(options: argparse.ArgumentParser) -> None:
+    options.add_argument("--out", metavar="FILE", help="where to write (default: in place)")
+    options.add_argument("-q", "--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    model = load_model(args)
+    if args.verb == "list":
+        return _list(model, args.json)
+    with progress(quiet=args.quiet) as step:
+        names = _add(args, model) if args.verb == "add" else _promote(args, model)
+        out = Path(args.out or args.model)
+        model.save(out)
+        step(f"wrote {out}")
+    done = "unseen classes added" if args.verb == "add" else "classes that are seen now"
+    print(f"{done}: {', '.join(names)}")
+    seen = int(model.classes["seen"].sum())
+    print(f"{seen} seen and {len(model.classes) - seen} unseen classes in {out}")
+    return 0
+
+
+def _list(model: Model, as_json: bool) -> int:
+    classes = model.classes
+    if as_json:
+        print(json.dumps([{"class": name, **row} for name, row in _records(classes)], indent=2))
+        return 0
+    console = plain_console(highlight=False, soft_wrap=True)
+    width = max(len(str(name)) for name in classes.index)
+    for name, row in _records(classes):
+        text = str(row.get("description", ""))
+        text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+        console.print(f"{name!s:<{width}}  {'seen  ' if row['seen'] else 'unseen'}  {text}".rstrip())
+    return 0
+
+
+def _records(classes: pd.DataFrame) -> list[tuple[Any, dict[Any, Any]]]:
+    return list(zip(classes.index.tolist(), classes.to_dict("records"), strict=True))
+
+
+def _add(args: argparse.Namespace, model: Model) -> list[str]:
+    if (args.descriptions is None) == (not args.names):
+        raise ValueError("give either --descriptions FILE, or --class NAME --description TEXT")
+    if len(args.names) != len(args.texts):
+        raise ValueError(f"{len(args.names)} --class but {len(args.texts)} --description; give one for each")
+    if len(set(args.names)) < len(args.names):
+        raise ValueError("--class names a class twice")
+    if args.texts and model.texts is None:
+        n_attributes = model.cosmo.experts_.descriptions.shape[1]
+        raise ValueError(
+            f"the classes of {args.model} are described by {n_attributes} numbers: give --descriptions FILE "
+            "with those columns"
+        )
+    numbered = model.classes.index.dtype.kind == "i"  # then "7" is the class 7
+    names = [int(name) if numbered and name.isdecimal() else name for name in args.names]
+    new: Any = dict(zip(names, args.texts, strict=True))
+    if args.descriptions is not None:
+        new = read_descriptions(args.descriptions)
+        # A file of all classes, the new ones among them, does as well.
+        new = new[~new.index.astype(str).isin(model.classes.index.astype(str))]
+        if len(new) == 0:
+            raise DataError(f"{args.descriptions}: the model knows all of these classes already")
+    model.add_classes(new)
+    return [str(name) for name in (new if isinstance(new, dict) else new.index)]
+
+
+def _promote(args: argparse.Namespace, model: Model) -> list[str]:
+    classes = model.classes
+    unseen = classes.index[~classes["seen"].to_numpy()]
+    for name in args.names:
+        if name not in classes.index.astype(str):
+            raise ValueError(f"{args.model} has no class {name!r}; add it first: cosmo classes add")
+    wanted = match_labels(args.names, classes.index) if args.names else unseen
+    seen = model.cosmo.experts_.seen
+    if args.training is None and (model.rehearsal is None or not can_add_class(seen)):
+        raise ValueError(
+            f"{type(seen).__name__} has to be fitted anew: give --training FILE, as in the training"
+        )
+    rows, labels = _labelled_rows(args, model, wanted[0] if len(args.names) == 1 else None)
+    if not args.names:
+        wanted = unseen[unseen.isin(labels)]
+    if len(wanted) == 0:
+        known = ", ".join(map(str, unseen))
+        raise DataError(f"{args.samples} has no samples of the unseen classes, which are {known}")
+    training = None
+    if args.training is not None:
+        training = _labelled_rows(argparse.Namespace(**{**vars(args), "samples": args.training}), model)
+    told = []
+    for name in wanted:
+        own = rows[labels == name]
+        if len(own) == 0:
+            raise DataError(f"{args.samples} has no samples of {name!r}")
+        model.promote(name, own, training=training)
+        if training is not None:  # it is a seen class for the next one
+            training = np.concatenate([training[0], own]), training[1].append(pd.Index([name] * len(own)))
+        told.append(f"{name} ({len(own)} samples)")
+    return told
+
+
+def _labelled_rows(
+    args: argparse.Namespace, model: Model, label: Hashable | None = None
+) -> tuple[NDArray[Any], pd.Index]:
+    """Return samples as rows, and their classes; `label` is that of samples that come without."""
+    samples = samples_of(args, model)
+    if samples.labels is None and label is not None:
+        samples = SampleSet(samples.items, pd.Index([label] * len(samples)))
+    labels = match_labels(samples.labelled(args.samples), model.classes.index)
+    rows, samples = rows_of(args, model, SampleSet(samples.items, labels))
+    return np.asarray(rows), samples.labelled(args.samples)

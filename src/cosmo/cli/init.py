@@ -1,0 +1,53 @@
+"""`cosmo init`: a project to start from."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from cosmo.data.starters import STARTERS, write_starter
+
+_EPILOG = """\
+examples that there are (--kind):
+{kinds}
+
+examples:
+  cosmo init                        a project in this folder
+  cosmo init requests --kind text
+  cosmo init letters --kind images
+
+Nothing that is there is overwritten. Replace the example by your own files, and what cosmo.toml says of them.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the options of the command."""
+    options = argparse.ArgumentParser(
+        prog="cosmo init",
+        description="Write a commented project file, cosmo.toml, and a small example that works.",
+        epilog=_EPILOG.format(kinds="\n".join(f"  {name:<9} {text}" for name, text in STARTERS.items())),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = options.add_argument
+    add("folder", nargs="?", default=".", metavar="FOLDER", help="where to write (default: here)")
+    add("--kind", default="features", choices=list(STARTERS), help="(default %(default)s)")
+    add("-q", "--quiet", action="store_true", help="print nothing")
+    return options
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    names = write_starter(args.kind, args.folder)
+    if args.quiet:
+        return 0
+    print(f"wrote {', '.join(str(Path(args.folder, name)) for name in names)}\n\nnext:")
+    if args.folder != ".":
+        print(f"  cd {shlex.quote(args.folder)}")
+    for line in (
+        "cosmo check                      what there is, and what may be wrong with it",
+        "cosmo fit                        train, write model.cosmo",
+        "cosmo evaluate model.cosmo       how well it does on the test samples",
+    ):
+        print(f"  {line}")
+    return 0

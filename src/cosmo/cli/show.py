@@ -1,0 +1,36 @@
+"""`cosmo show`: a model's card."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from cosmo.card import card_text
+from cosmo.model import Model
+from cosmo.persistence import read_card
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the options of the command."""
+    options = argparse.ArgumentParser(
+        prog="cosmo show",
+        description="Print what a model was trained on, what it is made of, and its validation.",
+        epilog="examples:\n  cosmo show model.cosmo\n  cosmo show model.cosmo --json | jq .validation",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    options.add_argument("model", metavar="MODEL", help="file that `cosmo fit` wrote")
+    options.add_argument("--json", action="store_true", help="print as JSON")
+    options.add_argument(
+        "-q", "--quiet", action="store_true", help="check that the file is whole, print nothing"
+    )
+    return options
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    card = {**read_card(args.model), **Model.load(args.model).card()}
+    if args.json:
+        print(json.dumps(card, indent=2))
+    elif not args.quiet:
+        print(card_text(card))
+    return 0

@@ -1,0 +1,48 @@
+"""`cosmo init`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cosmo.cli import main
+from cosmo.data.starters import STARTERS
+
+
+@pytest.mark.parametrize("kind", STARTERS)
+def test_what_it_writes_can_be_fitted(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "new/place", "--kind", kind]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("wrote new/place/cosmo.toml, ")
+    named = said.partition("\n")[0].removeprefix("wrote ").split(", ")
+    assert all(Path(name).exists() for name in named)
+    for line in ("  cd new/place\n", "  cosmo check ", "  cosmo fit ", "  cosmo evaluate model.cosmo "):
+        assert line in said
+    assert main(["check", "new/place"]) == 0
+
+
+def test_same_files_every_time(tmp_path: Path):
+    for name in ("one", "two"):
+        assert main(["init", str(tmp_path / name), "-q"]) == 0
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("kind", STARTERS)
+@pytest.mark.parametrize("there", ["cosmo.toml", "descriptions"])
+def test_nothing_is_overwritten(kind: str, there: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    name = there if there == "cosmo.toml" else f"descriptions.{'json' if kind == 'text' else 'csv'}"
+    (tmp_path / name).write_text("mine")
+    assert main(["init", str(tmp_path), "--kind", kind]) == 2
+    assert f"{tmp_path / name} is there already" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["init", str(tmp_path), "-q"]) == 0
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cosmo.cli import main
+from cosmo.data import load_glyphs
+from cosmo.model import Model, fit_model
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of named features, and samples for it."""
+    folder = tmp_path_factory.mktemp("predict")
+    glyphs = load_glyphs(n_classes=24, samples_per_class=12)
+    rows = pd.DataFrame(glyphs.features[:, :30], columns=[f"f{k}" for k in range(30)])
+    train = glyphs.split.trainval
+    fit_model(rows.iloc[train], glyphs.labels[train], glyphs.descriptions).save(folder / "model.cosmo")
+    rows[:50].assign(id=[f"{k:03}" for k in range(50)]).to_csv(folder / "new.csv", index=False)
+    return folder
+
+
+@pytest.fixture
+def argv(home: Path, tmp_path: Path) -> list[str]:
+    return ["predict", str(home / "model.cosmo"), str(home / "new.csv")]
+
+
+def test_csv_on_the_screen(argv: list[str], home: Path, capsys: pytest.CaptureFixture[str]):
+    assert main([*argv, "--top", "2", "-q"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    table = pd.read_csv(io.StringIO(printed.out))
+    assert list(table.columns) == ["row", "label", "probability", "p_seen", "label_2", "probability_2"]
+    model, rows = Model.load(home / "model.cosmo"), pd.read_csv(home / "new.csv")
+    assert table["label"].tolist() == model.predict(rows).tolist()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_files(argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str):
+    out = tmp_path / f"out.{suffix}"
+    assert main([*argv, "--out", str(out), "--keep", "id", "--batch", "20"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"{out}: 50 rows" in printed.err
+    assert "50 rows, " in printed.err
+    assert "per second" in printed.err
+    table = (
+        pd.read_parquet(out)
+        if suffix == "parquet"
+        else pd.read_json(out, lines=True, dtype=False)
+        if suffix == "jsonl"
+        else pd.read_csv(out, dtype=str)
+    )
+    assert table["id"].tolist() == [f"{k:03}" for k in range(50)]
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]
+
+
+def test_what_an_earlier_run_left_is_used_or_refused(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    out = tmp_path / "out.csv"
+    original, calls = Model.predict_frame, iter(range(10))
+
+    def stops(self: Model, items: Any, top: int = 3) -> pd.DataFrame:
+        if next(calls) == 1:
+            raise KeyboardInterrupt
+        return original(self, items, top)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Model, "predict_frame", stops)
+        assert main([*argv, "--out", str(out), "--batch", "20"]) == 130
+    assert main([*argv, "--out", str(out), "--batch", "10"]) == 2
+    assert "with other settings: run again with --restart" in capsys.readouterr().err
+    assert main([*argv, "--out", str(out), "--batch", "20"]) == 0
+    assert "50 rows, 20 of them from an earlier run" in capsys.readouterr().err
+    assert len(pd.read_csv(out)) == 50
+
+
+class TestRefusals:
+    def refused(self, capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+        assert main([*argv, "-q"]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("cosmo predict: ")
+        assert "Traceback" not in error
+        return error
+
+    def test_of_options(self, argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        assert "--top must be at least 1" in self.refused(capsys, *argv, "--top", "0")
+        assert "--batch must be at least 1" in self.refused(capsys, *argv, "--batch", "0")
+        assert "there is no column 'name'" in self.refused(capsys, *argv, "--keep", "name")
+        out = str(tmp_path / "out.xlsx")
+        assert "out.xlsx: predictions go to a .csv" in self.refused(capsys, *argv, "--out", out)
+
+    def test_of_files(self, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        model = str(home / "model.cosmo")
+        assert "no such file" in self.refused(capsys, "predict", model, str(tmp_path / "no.csv"))
+        (tmp_path / "no.cosmo").write_bytes(b"nothing")
+        assert "no.cosmo" in self.refused(capsys, "predict", str(tmp_path / "no.cosmo"), model)
+        np.save(tmp_path / "new.npy", np.ones((3, 4)))
+        error = self.refused(capsys, "predict", model, str(tmp_path / "new.npy"))
+        assert "rows have 4 features, the model takes 30" in error
+        (tmp_path / "cut.parquet").write_bytes(b"PAR1")
+        assert "cut.parquet: damaged" in self.refused(capsys, "predict", model, str(tmp_path / "cut.parquet"))
+
+
+def test_help_has_examples_and_explains_columns(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main(["predict", "--help"])
+    page = capsys.readouterr().out
+    for text in ("  cosmo predict model.cosmo new.csv", "p_seen", "--restart", "apostrophe"):
+        assert text in page
