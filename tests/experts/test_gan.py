@@ -6,9 +6,17 @@ from sklearn.base import clone
 
 torch = pytest.importorskip("torch")
 
+from cosmo.experts import make_unseen_expert  # noqa: E402
 from cosmo.experts.gan import FCLSWGAN, CycleUWGAN, CycleWGAN, gradient_penalty  # noqa: E402
 
 FAST = {"hidden": 64, "n_syn": 20, "learning_rate": 3e-4}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_trainings():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cosmo.experts.synthetic._STEPS", 200)
+        yield
 
 
 class TestGradientPenalty:
@@ -73,10 +81,10 @@ class TestFCLSWGAN:
         assert len(calls) == 6 * 4 * 10  # ten passes of four batches are one epoch
 
     def test_presets(self):
-        assert set(FCLSWGAN.presets) == set(CycleWGAN.presets) == {"CUB", "AWA1", "SUN", "FLO"}
-        for expert in (FCLSWGAN, CycleWGAN):
-            for preset in expert.presets.values():
-                assert expert(**preset).hidden == 4096
+        assert set(FCLSWGAN.presets) == set(CycleWGAN.presets) == {"fast", "CUB", "AWA1", "SUN", "FLO"}
+        for name in ("f-clswgan", "cycle-wgan", "cycle-uwgan"):
+            assert make_unseen_expert(f"{name}:fast").get_params() == make_unseen_expert(name).get_params()
+            assert make_unseen_expert(f"{name}:CUB").hidden == 4096
 
     @pytest.mark.parametrize(
         ("name", "value", "message"),

@@ -215,6 +215,8 @@ def _document(
         options.append(f"--methods {shlex.join(args.methods)}")
     if args.seen != "logistic":
         options.append(f"--seen {args.seen}")
+    if args.roots:
+        options.append("--roots")
     if args.attributes:
         options.append(f"--attributes {Path(args.attributes).name}")
     command = " ".join(["cosmo compare", name, *options, f"--seed {args.seed}"])

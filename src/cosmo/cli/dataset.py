@@ -21,6 +21,7 @@ def add_dataset_options(options: argparse.ArgumentParser) -> None:
     add("--attributes", metavar="FILE",
         help="text file that names the attributes, group::attribute a line (the groups of CUB, AWA and SUN "
         "are known)")  # fmt: skip
+    add("--roots", action="store_true", help="take square roots of the features (they may not be negative)")
 
 
 def check_dataset(name: str) -> None:
@@ -45,6 +46,13 @@ def load(
     seed : int
         Draws the samples of 'glyphs'.
     """
+    dataset = _load(args, expert, descriptions, original, seed)
+    return dataset.with_roots() if args.roots else dataset
+
+
+def _load(
+    args: argparse.Namespace, expert: UnseenExpert, descriptions: str, original: bool, seed: int
+) -> GZSLDataset:
     if args.dataset == "glyphs":
         return load_glyphs(seed=seed)
 

@@ -11,7 +11,8 @@ from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS, make_unseen_expert
 
 _MORE = """
 A colon after the name of an unseen expert adds parameters (lago:variant=k-soft,n_groups=40) or
-names one of its published settings (dem:CUB). Those that need torch: pip install 'cosmo-gzsl[torch]'.
+names one of its settings (dem:CUB, the published one; f-clswgan:fast, for a CPU). Those that need torch:
+pip install 'cosmo-gzsl[torch]'.
 In Python, any scikit-learn classifier with predict_proba can be the seen expert."""
 
 
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
             "needs": f"{expert.needs}; torch" if expert.needs_torch else expert.needs,
             "output": "probabilities" if expert.native else "scores, soft-max with fitted temperature",
             "chosen on validation": [*expert.grid],
-            "published settings": [*expert.presets],
+            "settings": [*expert.presets],
         }
         for name, expert in UNSEEN_EXPERTS.items()
     }
@@ -56,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"  {name:<9} {about['reference']}")
         details = [f"needs {about['needs']}", f"gives {about['output']}"]
         details.append(f"chosen on validation: {', '.join(about['chosen on validation'])}")
-        if about["published settings"]:
-            details.append(f"published settings: {', '.join(about['published settings'])}")
+        if about["settings"]:
+            details.append(f"settings: {', '.join(about['settings'])}")
         for detail in details:
             print(textwrap.fill(detail, 100, initial_indent=" " * 12, subsequent_indent=" " * 14))
     print("\nseen experts, which classify classes with examples (--seen):\n")

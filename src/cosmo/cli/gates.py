@@ -190,6 +190,7 @@ def _gaps(gaps: dict[str, LeaveOutGap]) -> _Section:
 
 def _document(args: argparse.Namespace, sections: list[_Section], name: str) -> str:
     options = f"--features {args.features} " if args.dataset != "glyphs" else ""
+    options += "--roots " if args.roots else ""
     if args.descriptions != "att_splits":
         options += f"--descriptions {args.descriptions} "
     command = f"cosmo gates {name} {options}--unseen {args.unseen} --seed {args.seed}"

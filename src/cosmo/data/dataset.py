@@ -182,8 +182,25 @@ class GZSLDataset:
 
     def described_by(self, descriptions: pd.DataFrame) -> GZSLDataset:
         """Return the same samples and split with other descriptions of the same classes."""
+        return self._with(self.features, descriptions)
+
+    def with_roots(self) -> GZSLDataset:
+        """Return the same data set with square roots of features, which may not be negative.
+
+        Features after a rectifier are many small values and few large ones; linear experts do better on
+        their roots.
+        """
+        if self.features.min(initial=0) < 0:
+            row, column = np.argwhere(self.features < 0)[0]
+            raise DataError(
+                f"{self.name}: row {row}, column {column} is negative, so there are no square roots; leave "
+                "the features as they are"
+            )
+        return self._with(np.sqrt(self.features), self.descriptions)
+
+    def _with(self, features: NDArray[np.float32], descriptions: pd.DataFrame) -> GZSLDataset:
         return GZSLDataset(
-            self.features,
+            features,
             self.labels,
             descriptions,
             self.split,

@@ -48,7 +48,7 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
     trained_apart: ClassVar[str | None] = None
     """The parameter of `grid` whose values share no work, so that `select` can stop between them."""
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
-    """Published parameters by name (a data set, and a variant where there are several)."""
+    """Settings by name: published ones by data set (and variant), others by what they are for."""
 
     def fit(
         self, X: ArrayLike, y: Iterable[Hashable], descriptions: pd.DataFrame, *, seed: int | None = 0

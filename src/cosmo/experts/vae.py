@@ -45,7 +45,7 @@ class SEGZSL(GenerativeExpert):
         Length of a code.
     feedback : float
         Weight of the terms for made rows.
-    epochs, n_syn, hidden, learning_rate, batch_size, seed, checkpoints
+    epochs, n_syn, balance, hidden, learning_rate, batch_size, seed, checkpoints
         See `GenerativeExpert`.
 
     Examples
@@ -71,6 +71,7 @@ class SEGZSL(GenerativeExpert):
         latent: int = 100,
         feedback: float = 0.1,
         n_syn: int = 300,
+        balance: float = 6.0,
         hidden: int = 256,
         learning_rate: float = 1e-4,
         batch_size: int = 64,
@@ -80,6 +81,7 @@ class SEGZSL(GenerativeExpert):
         super().__init__(
             epochs,
             n_syn=n_syn,
+            balance=balance,
             hidden=hidden,
             learning_rate=learning_rate,
             batch_size=batch_size,
