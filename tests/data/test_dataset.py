@@ -226,20 +226,23 @@ def test_split_turns_lists_into_arrays_and_leaves_order_alone():
 class TestRoots:
     def test_features_are_rooted_and_nothing_else_changes(self):
         data = GZSLDataset(
-            [[4.0, 9.0], [1.0, 0.0], [0.25, 16.0]],
-            ["a", "a", "z"],
-            {"a": [1.0], "z": [3.0]},
-            Split([0], [1], [2]),
+            [[4.0, 9.0], [1.0, 0.0], [0.25, 16.0], [0.0, 0.0]],
+            ["a", "b", "b", "z"],
+            {"a": [1.0], "b": [2.0], "z": [3.0]},
+            Split([0, 1], [2], [3]),
             name="little",
         )
         roots = data.with_roots()
-        np.testing.assert_array_equal(roots.features, np.array([[2, 3], [1, 0], [0.5, 4]], np.float32))
+        np.testing.assert_array_equal(
+            roots.features, np.array([[2, 3], [1, 0], [0.5, 4], [0, 0]], np.float32)
+        )
         assert roots.labels.equals(data.labels)
         assert roots.name == "little"
         np.testing.assert_array_equal(data.features[0], [4, 9])
 
     def test_negative_features_have_none(self):
-        table = {"a": [1.0], "z": [2.0]}
-        data = GZSLDataset([[1.0], [-1.0], [0.0]], ["a", "a", "z"], table, Split([0], [1], [2]))
+        table = {"a": [1.0], "b": [2.0], "z": [3.0]}
+        features = [[1.0], [-1.0], [0.0], [2.0]]
+        data = GZSLDataset(features, ["a", "b", "b", "z"], table, Split([0, 1], [2], [3]))
         with pytest.raises(DataError, match="row 1, column 0 is negative"):
             data.with_roots()
