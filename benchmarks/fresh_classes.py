@@ -52,11 +52,14 @@ def main() -> None:
     options.add_argument("--features", default="res101")
     options.add_argument("--methods", nargs="+", default=METHODS)
     options.add_argument("--cuts", type=int, default=5)
+    options.add_argument("--roots", action="store_true", help="take square roots of the features")
     args = options.parse_args()
     data = {
         original: read_xlsa17(args.folder, features=args.features, original=original)
         for original in {make_unseen_expert(method).as_recorded for method in args.methods}
     }
+    if args.roots:
+        data = {original: dataset.with_roots() for original, dataset in data.items()}
     found = pd.DataFrame(index=range(args.cuts), columns=args.methods, dtype=float)
     seconds = dict.fromkeys(args.methods, 0.0)
     for cut in found.index:

@@ -128,20 +128,20 @@ class Model:
             `label` and `probability` of the best class; `p_seen`, the gate's belief that the sample is of a
             seen class; then `label_2`, `probability_2` and so on. The index is that of `items`, if any.
         """
-        explanation = self.explain(items)
-        n_classes = explanation.proba.shape[1]
         if int(top) != top or top < 1:
             raise ValueError(f"top must be a whole number of at least 1, got {top}")
-        best = np.argsort(-explanation.proba, axis=1, kind="stable")[:, : min(top, n_classes)]
-        labels = explanation.classes.to_numpy()[best]
-        probability = np.take_along_axis(explanation.proba, best, axis=1)
-        columns = {
-            "label": labels[:, 0],
-            "probability": probability[:, 0],
-            "p_seen": 1 - explanation.p_unseen,
-        }
-        for k in range(1, best.shape[1]):
-            columns |= {f"label_{k + 1}": labels[:, k], f"probability_{k + 1}": probability[:, k]}
+        outputs = self.cosmo.outputs(self._rows(items))
+        mixture = self.cosmo.combination_
+        scores = mixture.scores(outputs)
+        classes, mass, rows = outputs.classes.to_numpy(), scores.sum(axis=1), np.arange(len(scores))
+        columns: dict[str, NDArray[Any]] = {}
+        for k in range(min(top, scores.shape[1])):  # a few maxima are cheaper than a sort
+            best = scores.argmax(axis=1)
+            suffix = "" if k == 0 else f"_{k + 1}"
+            columns |= {f"label{suffix}": classes[best], f"probability{suffix}": scores[rows, best] / mass}
+            scores[rows, best] = -1
+            if k == 0:
+                columns["p_seen"] = 1 - mixture.belief(outputs)
         index = items.index if isinstance(items, pd.DataFrame | pd.Series) else None
         return pd.DataFrame(columns, index=index)
 

@@ -1,0 +1,160 @@
+"""Unpacking archives of others: nothing outside the folder, no links, no bombs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+__all__ = ["ArchiveError", "is_archive", "unpack"]
+
+_MOST_BYTES = 100 * 10**9
+_MOST_FILES = 1_000_000
+_MOST_RATIO = 200  # of unpacked to packed; pictures and features stay far below
+_FREE = 10**7  # bytes that may be packed as tightly as they like
+_CHUNK = 1 << 20
+
+
+class ArchiveError(ValueError):
+    """An archive that is damaged, or that holds what it should not; the message names it."""
+
+
+def is_archive(path: Path) -> bool:
+    """Tell whether a file is a zip or tar archive, by its content."""
+    return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+
+
+@dataclass(frozen=True)
+class _Member:
+    name: str
+    size: int
+    is_folder: bool
+    is_file: bool
+    handle: Any
+
+
+def unpack(
+    path: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    most_bytes: int = _MOST_BYTES,
+    most_files: int = _MOST_FILES,
+) -> None:
+    """Unpack a zip or tar archive into a new folder, all of it or nothing.
+
+    If everything in the archive lies in one folder, the new folder takes the place of that. Only files and
+    folders are taken: links and devices, and names that lead out of the folder, make the archive be refused.
+
+    Parameters
+    ----------
+    path : path
+    folder : path
+        Must not exist.
+    most_bytes, most_files : int
+        Archives with more are refused; so are those that unpack to 200 times their size, which no data does.
+
+    Raises
+    ------
+    ArchiveError
+        Naming the archive and the member.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as home:
+    ...     with zipfile.ZipFile(Path(home, "birds.zip"), "w") as archive:
+    ...         archive.writestr("birds/list.txt", "robin")
+    ...     unpack(Path(home, "birds.zip"), Path(home, "cub"))
+    ...     Path(home, "cub", "list.txt").read_text()
+    'robin'
+    """
+    path, folder = Path(path), Path(folder)
+    if folder.exists():
+        raise ArchiveError(f"{folder} is there already; remove it, or unpack {path} to another place")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    most_bytes = min(most_bytes, max(_FREE, _MOST_RATIO * path.stat().st_size))
+    draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-unfinished-"))
+    try:
+        try:
+            with _opened(path) as (members, open_member):
+                _take(path, members, open_member, draft, most_bytes, most_files)
+        except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, NotImplementedError) as error:
+            raise ArchiveError(f"{path}: damaged or cut short ({error}); fetch it again") from error
+        top = list(draft.iterdir())
+        os.replace(top[0] if len(top) == 1 and top[0].is_dir() else draft, folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _take(
+    path: Path, members: Iterator[_Member], open_member: Any, draft: Path, most_bytes: int, most_files: int
+) -> None:
+    left = most_bytes
+    for number, member in enumerate(members):
+        if number >= most_files:
+            raise ArchiveError(f"{path}: more than {most_files} members; it is not unpacked")
+        target = draft / _safe(path, member)
+        if member.is_folder:
+            target.mkdir(parents=True, exist_ok=True)
+            continue
+        if target.exists():
+            raise ArchiveError(f"{path}: {member.name!r} is in it twice; it is not unpacked")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with open_member(member) as source, target.open("xb") as file:
+            # Counted as it comes: what an archive says about its sizes is not to be trusted.
+            while chunk := source.read(_CHUNK):
+                left -= len(chunk)
+                if left < 0:
+                    raise ArchiveError(f"{path}: unpacks to more than {most_bytes} bytes; it is not unpacked")
+                file.write(chunk)
+
+
+def _safe(path: Path, member: _Member) -> PurePosixPath:
+    """Return where a member goes, within the folder."""
+    name = PurePosixPath(member.name.replace("\\", "/"))
+    if name.is_absolute() or ".." in name.parts or (name.parts and name.parts[0].endswith(":")):
+        raise ArchiveError(f"{path}: {member.name!r} leads out of the folder; it is not unpacked")
+    if "\0" in member.name or (not name.parts and not member.is_folder):
+        raise ArchiveError(f"{path}: {member.name!r} is no name for a file; it is not unpacked")
+    if not (member.is_folder or member.is_file):
+        raise ArchiveError(f"{path}: {member.name!r} is a link or a device; it is not unpacked")
+    return name
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Iterator[_Member], Any]]:
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            yield _zip_members(path, archive), lambda member: archive.open(member.handle)
+    elif tarfile.is_tarfile(path):
+        with tarfile.open(path) as archive:
+            yield _tar_members(archive), lambda member: _content(archive.extractfile(member.handle))
+    else:
+        raise ArchiveError(f"{path}: neither a zip nor a tar archive; fetch it again")
+
+
+def _zip_members(path: Path, archive: zipfile.ZipFile) -> Iterator[_Member]:
+    for info in archive.infolist():
+        if info.flag_bits & 1:
+            raise ArchiveError(f"{path}: {info.filename!r} is encrypted; unpack it by hand")
+        kind = stat.S_IFMT(info.external_attr >> 16)  # 0 if the archive was not made on Unix
+        plain = kind in (0, stat.S_IFREG)
+        yield _Member(info.filename, info.file_size, info.is_dir(), plain and not info.is_dir(), info)
+
+
+def _tar_members(archive: tarfile.TarFile) -> Iterator[_Member]:
+    for info in archive:
+        yield _Member(info.name, info.size, info.isdir(), info.isreg(), info)
+
+
+def _content(file: IO[bytes] | None) -> IO[bytes]:
+    assert file is not None  # of a regular file
+    return file
