@@ -17,7 +17,7 @@ lint: .venv/dev.stamp
 	$(BIN)/mypy
 
 docs: .venv/dev.stamp  ## build the pages into build/site
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: .venv/core.stamp
 	$(BIN)/python benchmarks/selection.py
