@@ -84,12 +84,11 @@ def shown(frame: pd.DataFrame) -> tuple[list[TableOfText], list[str]]:
         heading = f"{', '.join(about)}, from {_FROM[source]}"
         have = part[part["missing"] == ""]
         if len(have):
-            notes = have[have["note"] != ""].groupby("row", sort=False)["note"].unique()
-            tables.append(
-                TableOfText(
-                    heading, _cells(have), [f"{row}: {'; '.join(text)}" for row, text in notes.items()]
-                )
-            )
+            notes = [
+                f"{row}: {'; '.join(dict.fromkeys('; '.join(text).split('; ')))}"
+                for row, text in have[have["note"] != ""].groupby("row", sort=False)["note"]
+            ]
+            tables.append(TableOfText(heading, _cells(have), notes))
     return tables, [need for need in frame["missing"].unique() if need]
 
 
@@ -104,6 +103,7 @@ def _cells(part: pd.DataFrame) -> pd.DataFrame:
             ours = {title: _number(one["value"]) + interval}
             if one["metric"] in printed:
                 difference = "" if pd.isna(one["difference"]) else f"{one['difference']:+.1f}"
+                difference = "0.0" if difference in ("+0.0", "-0.0") else difference
                 ours = {f"{title} printed": _number(one["published"]), **ours, f"Δ {title}": difference}
             cells |= ours
         rows.append(cells)

@@ -85,7 +85,9 @@ class Runner:
         self.report = report
         self._datasets: dict[tuple[str, bool], GZSLDataset] = {}
         self._stages: dict[tuple[str, bool, int], Stages] = {}
+        self._predictions: dict[tuple[str, str, str], StagePredictions] = {}
         self._outputs: dict[Case, tuple[ExpertOutputs, ExpertOutputs]] = {}
+        self._keys: dict[Case, str] = {}
 
     def dataset(self, name: str, *, recorded: bool = False) -> GZSLDataset:
         """Return a data set, or raise `Missing`."""
@@ -116,7 +118,9 @@ class Runner:
         validation, test = self.outputs(trial.case)
         if trial.rule == "own gate" and test.novelty is None:
             raise Missing(f"a novelty detector in {trial.expert}")
-        key = fingerprint(trial, validation, test, code_of(type(self)))
+        if trial.case not in self._keys:
+            self._keys[trial.case] = fingerprint(validation, test, code_of(type(self)))
+        key = fingerprint(trial, self._keys[trial.case])
         kept = self.cache.read("trial", key)
         if not kept:
             kept = measure(trial, validation, test)
@@ -179,7 +183,11 @@ class Runner:
         return stages.outputs(stages.seen(known.expert), stages.unseen(guess.expert), guess.expert)
 
     def _read(self, dataset: str, expert: str, stage: Literal["val", "test"]) -> StagePredictions:
-        return read_predictions(self.holdings[dataset].published_predictions(expert), stage)
+        case = dataset, expert, stage
+        if case not in self._predictions:
+            folder = self.holdings[dataset].published_predictions(expert)
+            self._predictions[case] = read_predictions(folder, stage)
+        return self._predictions[case]
 
     def _published(self, case: Case) -> tuple[ExpertOutputs, ExpertOutputs]:
         """Return published predictions, with a seen expert trained here or with their own seen columns."""
