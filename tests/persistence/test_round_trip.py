@@ -118,7 +118,7 @@ def test_smoothings(smoothing, task, tmp_path):
 @pytest.mark.parametrize(
     "seen",
     [
-        *map(make_seen_expert, ("logistic", "lda", "knn")),
+        *map(make_seen_expert, ("logistic", "logistic-exact", "lda", "knn")),
         LogisticRegressionCV(Cs=2, cv=2, l1_ratios=(0,), use_legacy_attributes=False, scoring="accuracy"),
         LinearDiscriminantAnalysis(),
         make_pipeline(PCA(3), QuadraticDiscriminantAnalysis(reg_param=0.5)),

@@ -19,6 +19,7 @@ from cosmo.experts.gan import FCLSWGAN, CycleUWGAN, CycleWGAN
 from cosmo.experts.iciness import ICINESS
 from cosmo.experts.kernel import Kernel
 from cosmo.experts.lago import LAGO
+from cosmo.experts.logistic import SoftmaxRegression
 from cosmo.experts.pair import ExpertPair
 from cosmo.experts.precomputed import PrecomputedExpert
 from cosmo.experts.ranking import ALE, SJE, DeViSE
@@ -52,6 +53,7 @@ __all__ = [
     "Kernel",
     "PrecomputedExpert",
     "SimilarityExpert",
+    "SoftmaxRegression",
     "SynC",
     "UnseenExpert",
     "make_seen_expert",
@@ -62,6 +64,7 @@ __all__ = [
 SEEN_EXPERTS = {
     "logistic": "multinomial logistic regression, C = 1 (the paper's)",
     "logistic-unit": "the same with C = 30, for features of unit length, such as embeddings of text",
+    "logistic-exact": "the same as logistic, to the optimum, and sooner where classes and features are many",
     "lda": "linear discriminant analysis with shrinkage",
     "knn": "nearest neighbours, weighted by distance",
 }
@@ -101,6 +104,8 @@ def make_seen_expert(name: str) -> Any:
         return LogisticRegression(C=1.0, max_iter=2000)
     if name == "logistic-unit":
         return LogisticRegression(C=30.0, max_iter=2000)
+    if name == "logistic-exact":
+        return SoftmaxRegression(C=1.0, tol=1e-4)
     if name == "lda":
         return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
     if name == "knn":

@@ -147,6 +147,7 @@ KNOWN: dict[str, Known] = {
     "Neighbourhood": Known("cosmo.gates.evidence", "_Neighbourhood"),
     # Seen experts.
     **_sklearn("linear_model", "LogisticRegression", ("n_iter_",)),
+    "SoftmaxRegression": Known("cosmo.experts.logistic", "SoftmaxRegression", frozenset({"n_iter_", "gap_"})),
     **_sklearn(
         "linear_model",
         "LogisticRegressionCV",
