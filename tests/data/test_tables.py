@@ -72,7 +72,7 @@ def test_names_that_look_like_missing_values_are_names(tmp_path):
         ("t.json", "[1, 2]", "a list of objects"),
         ("t.jsonl", '{"a": 1}\n{"a":\n', "line 2 is not JSON"),
         ("t.jsonl", "[1]\n", "an object in each line"),
-        ("t.csv.gz", gzip.compress(b"a,label\n1,x\n" * 99)[:-20], "damaged"),
+        ("t.csv.gz", gzip.compress(b"a,label\n1,x\n" * 99, mtime=0)[:-20], "damaged"),
         ("t.parquet", b"PAR1 and then nothing", "damaged"),
         ("t.xlsx", "anything", "a table is one of .csv, .tsv"),
     ],
