@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
+from joblib import Parallel, delayed
 
 from cosmo.cache import Cache
 from cosmo.data import load_glyphs
 from cosmo.experts import ESZSL, make_seen_expert
 from cosmo.stages import Stages
-from cosmo.training import Training, train_all
+from cosmo.training import Training, _deaf_to_interrupts, train_all
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +46,15 @@ def test_processes_give_the_same(stages: Stages, tmp_path: Path) -> None:
     assert one.keys() == two.keys()
     for key in one:
         np.testing.assert_array_equal(one[key].validation, two[key].validation)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no signal masks here")
+def test_workers_leave_ctrl_c_to_the_command() -> None:
+    with _deaf_to_interrupts():
+        masks = Parallel(n_jobs=2, return_as="generator_unordered")([delayed(_is_deaf)() for _ in range(2)])
+    assert list(masks) == [True, True]
+    assert not _is_deaf()
+
+
+def _is_deaf() -> bool:
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])

@@ -312,7 +312,7 @@ class TestErrors:
         def killed(*_args: object, **_options: object) -> None:
             raise TerminatedWorkerError("a worker was killed")
 
-        monkeypatch.setattr("cosmo.compare.Parallel.__call__", killed)
+        monkeypatch.setattr("cosmo.training.Parallel.__call__", killed)
         options = ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "out"), "-q"]
         assert main(["compare", str(folder), "--methods", ESZSL_QUICK, *options]) == 2
         assert "--jobs" in capsys.readouterr().err
@@ -368,7 +368,7 @@ class AsRecorded(ESZSL):
 
 class TestLoad:
     def load(self, folder: Path, expert: ESZSL, descriptions: str, original: bool = False) -> np.ndarray:
-        args = argparse.Namespace(dataset=str(folder), features="res101", attributes=None)
+        args = argparse.Namespace(dataset=str(folder), features="res101", attributes=None, roots=False)
         data = load(args, expert, descriptions=descriptions, original=original, seed=0)
         assert data.name == "CUB"
         return data.descriptions.to_numpy()

@@ -44,7 +44,7 @@ def test_descriptions_of_cub_as_an_expert_takes_them(data_folder: Path, tmp_path
         (folder / name).symlink_to(source / name)
     labels = loadmat(source / "res50.mat", variable_names=["labels"])["labels"]
     savemat(folder / "res101.mat", {"features": np.zeros((1, len(labels)), np.float32), "labels": labels})
-    args = argparse.Namespace(dataset=str(folder), features="res101", attributes=None)
+    args = argparse.Namespace(dataset=str(folder), features="res101", attributes=None, roots=False)
     recorded = load(args, AsRecorded(), descriptions="att_splits", original=False, seed=0).descriptions
     assert recorded.max(axis=None) == 100
     assert recorded.columns.get_level_values(0).nunique() == 28
@@ -54,7 +54,9 @@ def test_descriptions_of_cub_as_an_expert_takes_them(data_folder: Path, tmp_path
 
 
 def test_experts_side_by_side_on_cub(data_folder: Path, tmp_path: Path) -> None:
-    args = argparse.Namespace(dataset=str(data_folder / "xlsa17" / "CUB"), features="res50", attributes=None)
+    args = argparse.Namespace(
+        dataset=str(data_folder / "xlsa17" / "CUB"), features="res50", attributes=None, roots=False
+    )
     whole = load(args, ESZSL(), descriptions="att_splits", original=False, seed=0)
     # Every sixteenth feature, to be quick.
     data = GZSLDataset(
