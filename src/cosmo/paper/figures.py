@@ -42,7 +42,8 @@ def draw_planes(
 ) -> Figure:
     """Draw the seen-unseen plane of each data set for one expert: curves, chosen and published points.
 
-    Where a curve cannot be computed it is left out; published points are always there.
+    Where a curve cannot be computed it is left out. Data sets without any are drawn for the authors' own
+    predictions, as in the paper, with published points only.
 
     Raises
     ------
@@ -65,7 +66,7 @@ def draw_planes(
                 curves[name.format(expert)] = curve
         drawn = _STANDS.get(expert, (expert,)) if chosen else ()
         points = published_points(dataset, leave_out=drawn)
-        if curves or points:
+        if curves or (points and source == "predictions"):
             what = "" if curves else " (published points only)"
             panels.append(PlanePanel(dataset + what, curves, chosen, points))
     if not panels:
