@@ -8,10 +8,13 @@ from typing import Any
 __all__ = [
     "MissingExtra",
     "import_bundled_text_model",
+    "import_distributed",
     "import_efficientnet_lite",
+    "import_fastapi",
     "import_pyarrow",
     "import_sentence_transformers",
     "import_torch",
+    "import_uvicorn",
     "import_vision_library",
 ]
 
@@ -50,6 +53,21 @@ def import_efficientnet_lite(size: int, *, with_weights: bool = True) -> tuple[A
 def import_pyarrow() -> Any:
     """Return the module `pyarrow`, or say how to get it."""
     return _extra("pyarrow", "parquet", "Parquet files take pyarrow")
+
+
+def import_fastapi() -> Any:
+    """Return the module `fastapi`, or say how to get it."""
+    return _extra("fastapi", "studio", "the studio takes FastAPI")
+
+
+def import_uvicorn() -> Any:
+    """Return the module `uvicorn`, or say how to get it."""
+    return _extra("uvicorn", "studio", "the studio takes uvicorn")
+
+
+def import_distributed() -> Any:
+    """Return the module `distributed`, or say how to get it."""
+    return _extra("distributed", "dask", "work on a cluster takes Dask")
 
 
 def import_vision_library(module: str) -> Any:
