@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test test-min coverage mutants audit soak lint docs bench clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/core.stamp  ## run the main job on the built-in data set
@@ -10,6 +10,21 @@ demo: .venv/core.stamp  ## run the main job on the built-in data set
 
 test: .venv/dev.stamp  ## run all tests (those on real data skip where it is absent)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+
+test-min: .venv-min/stamp  ## the tests with the oldest admitted versions of the dependencies
+	OMP_NUM_THREADS=1 .venv-min/bin/python -m pytest -n auto --dist loadfile -W default
+
+coverage: .venv/soak.stamp  ## branch coverage of the tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --cov=cosmo --cov-branch --cov-report=term:skip-covered
+
+mutants: .venv-mutants/stamp  ## change the maths a little, many times: do the tests notice?
+	OMP_NUM_THREADS=1 .venv-mutants/bin/python soak/mutants.py
+
+audit: .venv/soak.stamp  ## known vulnerabilities of the installed packages
+	$(BIN)/pip-audit --strict --skip-editable
+
+soak: .venv/soak.stamp  ## the long trials: hostile files, kills, full disks, load
+	$(BIN)/python -m soak
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
@@ -25,7 +40,7 @@ bench: .venv/core.stamp
 	$(BIN)/python benchmarks/streaming.py
 
 clean:
-	rm -rf .venv cosmo-runs build dist
+	rm -rf .venv .venv-min .venv-mutants mutants cosmo-runs build dist
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -39,3 +54,20 @@ clean:
 	$(BIN)/python -m pip install --quiet "torch==2.13.0"
 	$(BIN)/python -m pip install --quiet -e ".[dev]"
 	touch $@ .venv/core.stamp
+
+.venv/soak.stamp: .venv/dev.stamp
+	$(BIN)/python -m pip install --quiet -e ".[soak]"
+	touch $@
+
+.venv-min/stamp: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv .venv-min
+	.venv-min/bin/python -m pip install --quiet --upgrade pip
+	.venv-min/bin/python -m pip install --quiet "torch==2.13.0" -c constraints-oldest.txt
+	.venv-min/bin/python -m pip install --quiet -e ".[dev]" -c constraints-oldest.txt
+	touch $@
+
+.venv-mutants/stamp: pyproject.toml
+	$(PYTHON) -m venv .venv-mutants
+	.venv-mutants/bin/python -m pip install --quiet --upgrade pip
+	.venv-mutants/bin/python -m pip install --quiet -e . "pytest<9" hypothesis mutmut
+	touch $@

@@ -115,11 +115,17 @@ def test_smoothings(smoothing, task, tmp_path):
     check_same(fit(task, smoothing=smoothing), tmp_path / "model.cosmo", task)
 
 
+# What scikit-learn warns about if it is not said, where it can be said (from 1.8 on).
+NEW_WAY = {"l1_ratios": (0,), "use_legacy_attributes": False}
+if not NEW_WAY.keys() <= LogisticRegressionCV().get_params().keys():
+    NEW_WAY = {}
+
+
 @pytest.mark.parametrize(
     "seen",
     [
         *map(make_seen_expert, ("logistic", "logistic-exact", "lda", "knn")),
-        LogisticRegressionCV(Cs=2, cv=2, l1_ratios=(0,), use_legacy_attributes=False, scoring="accuracy"),
+        LogisticRegressionCV(Cs=2, cv=2, scoring="accuracy", **NEW_WAY),
         LinearDiscriminantAnalysis(),
         make_pipeline(PCA(3), QuadraticDiscriminantAnalysis(reg_param=0.5)),
         GaussianNB(),
