@@ -1,0 +1,228 @@
+"""How the cost grows with samples, classes and dimensions, with fitted exponents.
+
+The data are drawn with the structure of the real ones: every class has a row of attributes, a few of them
+large; its samples are a linear image of that row plus noise, cut at zero like features after a rectifier. Of
+`classes`, half but at most 1,000 have samples, as in ImageNet; the others are added by description.
+
+Each line is a process of its own: CPU seconds of the work alone, and the memory at its peak beyond what the
+process held before. An exponent of 1 means: twice the size, twice the cost.
+
+    python benchmarks/growth.py            a few minutes
+    python benchmarks/growth.py --full     10 million samples, and 21,000 classes x 1,000,000 samples
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+N_ATTRIBUTES = 100
+MOST_SEEN = 1000
+ROWS_PER_CLASS = 20
+_PIECE = 20_000  # rows that are drawn at once
+
+
+class Size(NamedTuple):
+    """What a process works on."""
+
+    samples: int = 20_000
+    classes: int = 200
+    features: int = 256
+
+
+SMALL = {
+    "predict": [
+        ("samples", [Size(samples=n) for n in (10_000, 100_000, 1_000_000)]),
+        ("classes", [Size(classes=n) for n in (50, 500, 5_000, 21_000)]),
+        ("features", [Size(features=n) for n in (64, 256, 1024, 4096)]),
+    ],
+    "curve": [
+        ("samples", [Size(samples=n) for n in (10_000, 100_000, 1_000_000, 10_000_000)]),
+    ],
+    "fit": [
+        ("samples", [Size(samples=n) for n in (2_000, 8_000, 32_000)]),
+        ("classes", [Size(samples=8_000, classes=n) for n in (50, 200, 800)]),
+        ("features", [Size(samples=4_000, features=n) for n in (64, 256, 1024)]),
+    ],
+}
+FULL = {
+    "predict": [
+        ("samples", [Size(samples=n, features=64) for n in (10_000, 100_000, 1_000_000, 10_000_000)]),
+        ("classes", [Size(samples=1_000_000, classes=21_000, features=128)]),
+    ]
+}
+
+
+class World:
+    """Classes with attributes, and samples of them."""
+
+    def __init__(self, size: Size, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        shape = (size.classes, N_ATTRIBUTES)
+        attributes = rng.random(shape, dtype=np.float32) ** 4
+        self.table = pd.DataFrame(attributes, index=[f"class {k}" for k in range(size.classes)])
+        image = rng.standard_normal((N_ATTRIBUTES, size.features), dtype=np.float32)
+        self.centres = (attributes - attributes.mean(axis=0)) @ image
+        self.n_seen = min(size.classes // 2, MOST_SEEN)
+        self.rng = rng
+
+    def rows(self, codes: np.ndarray) -> np.ndarray:
+        """Return a sample of each class named."""
+        X = self.rng.standard_normal((len(codes), self.centres.shape[1]), dtype=np.float32)
+        X += self.centres[codes]
+        return np.maximum(X, 0, out=X)
+
+
+def model_of(world: World, size: Size) -> Any:
+    """Return a fitted model of all classes."""
+    from cosmo.experts import ESZSL, make_seen_expert
+    from cosmo.model import fit_model
+
+    n_first = min(size.classes, 2 * world.n_seen)
+    codes = np.repeat(np.arange(world.n_seen), ROWS_PER_CLASS)
+    model = fit_model(
+        world.rows(codes),
+        world.table.index[codes],
+        world.table.iloc[:n_first],
+        seen=make_seen_expert("lda"),
+        unseen=ESZSL(gamma=10.0, lam=1.0),
+        rehearsal=0,
+    )
+    return model.add_classes(world.table.iloc[n_first:]) if n_first < size.classes else model
+
+
+def predict(size: Size) -> dict[str, float]:
+    """Stream samples from a file to a file of predictions."""
+    from cosmo.streaming import predict_stream
+
+    world = World(size)
+    model = model_of(world, size)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "rows.npy")
+        rows = np.lib.format.open_memmap(source, "w+", np.float32, (size.samples, size.features))
+        for start in range(0, size.samples, _PIECE):
+            piece = rows[start : start + _PIECE]
+            piece[:] = world.rows(world.rng.integers(size.classes, size=len(piece)))
+        rows.flush()
+        del rows, piece
+        return measured(lambda: predict_stream(model, source, Path(folder, "answers.parquet")))
+
+
+def curve(size: Size) -> dict[str, float]:
+    """Choose the operating point of a mixture from the experts' best answers."""
+    from cosmo.curve import SeenUnseenCurve
+
+    rng = np.random.default_rng(0)
+    seen = rng.random(size.samples) < 0.5
+    flips = rng.normal(size=size.samples) + seen
+    right = rng.random(size.samples) < 0.7
+    gain = right / (size.samples / 2)
+
+    def best() -> None:
+        found = SeenUnseenCurve(flips, np.where(seen, gain, 0), np.where(seen, 0, gain))
+        assert found.best().acc_h > 0 and found.area > 0
+
+    return measured(best)
+
+
+def fit(size: Size) -> dict[str, float]:
+    """Fit a model with the default experts: both stages, the gate and the operating point."""
+    from cosmo.experts import ESZSL
+    from cosmo.model import fit_model
+
+    world = World(size)
+    codes = np.arange(size.samples) % world.n_seen
+    X, y = world.rows(codes), world.table.index[codes]
+    return measured(lambda: fit_model(X, y, world.table, unseen=ESZSL(), rehearsal=0))
+
+
+def measured(work: Callable[[], object]) -> dict[str, float]:
+    """Return CPU seconds and the growth of the peak memory in MB."""
+    before, start = _peak(), time.process_time()
+    work()
+    return {"seconds": time.process_time() - start, "memory": max(0.0, _peak() - before)}
+
+
+def _peak() -> float:
+    """Return the largest memory so far, in MB, and count anew from here on where the system can."""
+    status = Path("/proc/self/status").read_text()
+    most = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    Path("/proc/self/clear_refs").write_text("5")
+    return int(most.split()[1]) / 1024
+
+
+WORK = {"predict": predict, "curve": curve, "fit": fit}
+
+
+def ask(job: str, size: Size) -> dict[str, float]:
+    """Do the work in a process of its own."""
+    command = [sys.executable, __file__, "--worker", job, json.dumps(size)]
+    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, check=True, env={**os.environ, **threads, "PYTHONWARNINGS": "ignore"}
+    )
+    return json.loads(done.stdout)
+
+
+def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
+    """Return the slope of the line through the logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
+
+
+def table_of(job: str, axis: str, sizes: list[Size], console: Console) -> Table:
+    """Measure all sizes along one axis."""
+    fixed = {name: value for name, value in sizes[0]._asdict().items() if name != axis}
+    others = ", ".join(f"{value:,} {name}" for name, value in fixed.items()) if job != "curve" else ""
+    table = Table(title=f"{job} against {axis}" + (f" ({others})" if others else ""))
+    for column in (axis, "CPU s", "µs a sample", "MB beyond the start"):
+        table.add_column(column, justify="right")
+    costs = []
+    for size in sizes:
+        found = ask(job, size)
+        costs.append(found["seconds"])
+        table.add_row(
+            f"{getattr(size, axis):,}",
+            f"{found['seconds']:.2f}",
+            f"{1e6 * found['seconds'] / size.samples:.2f}",
+            f"{found['memory']:.0f}",
+        )
+        console.print(f"{job}: {size}", style="dim", highlight=False)
+    if len(sizes) > 1:
+        along = [getattr(size, axis) for size in sizes]
+        whole, last = exponent(along, costs), exponent(along[-2:], costs[-2:])
+        table.caption = f"exponent {whole:.2f}, between the two largest {last:.2f}"
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--full", action="store_true", help="the largest sizes")
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        job, size = arguments.worker
+        print(json.dumps(WORK[job](Size(*json.loads(size)))))
+        return
+    console, progress = Console(width=110), Console(stderr=True)
+    for job, axes in (FULL if arguments.full else SMALL).items():
+        for axis, sizes in axes:
+            console.print(table_of(job, axis, sizes, progress))
+
+
+if __name__ == "__main__":
+    main()

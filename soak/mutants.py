@@ -1,0 +1,61 @@
+"""How many small changes of the maths do the tests notice?
+
+Runs mutmut on the modules that `[tool.mutmut]` of pyproject.toml names (once; a second run goes on where the
+first was) and prints what share of the changed programs failed a test, and those that did not.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+_SURVIVED, _UNTESTED = 0, (33, 5)
+
+
+def verdicts(meta: Path) -> Counter[str]:
+    """Return how many mutants of one module were killed, survived, or are not reached by any test."""
+    codes = json.loads(meta.read_text("utf-8"))["exit_code_by_key"].values()
+    return Counter(
+        "not run"
+        if code is None
+        else "survived"
+        if code == _SURVIVED
+        else "no test"
+        if code in _UNTESTED
+        else "killed"
+        for code in codes
+    )
+
+
+def main() -> None:
+    """Run mutmut and print a table."""
+    tool = [sys.executable, "-m", "mutmut"]
+    subprocess.run([*tool, "run", *sys.argv[1:]], check=True)
+    table = Table(title="changes of the code that the tests notice")
+    for column in ("module", "changes", "killed", "survived", "no test", "not run", "kill rate"):
+        table.add_column(column, justify="left" if column == "module" else "right")
+    total: Counter[str] = Counter()
+    for meta in sorted(Path("mutants").rglob("*.py.meta")):
+        found = verdicts(meta)
+        if not found:
+            continue
+        total += found
+        _row(table, str(meta.relative_to("mutants/src/cosmo")).removesuffix(".meta"), found)
+    _row(table, "all", total)
+    Console(width=110).print(table)
+
+
+def _row(table: Table, name: str, found: Counter[str]) -> None:
+    kinds = ("killed", "survived", "no test", "not run")
+    share = found["killed"] / max(1, found.total() - found["not run"])
+    table.add_row(name, str(found.total()), *(str(found[kind]) for kind in kinds), f"{100 * share:.1f} %")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+// What the reader has chosen. There is one operating point per curve, and every view follows it.
+
+const state = { view: null, live: null, sets: [], set: null, curve: 0, sample: 0, tab: "plane" };
+const followers = new Set(); // called once per frame after any change
+
+const changed = perFrame(() => {
+  for (const follow of followers) follow();
+});
+
+const currentCurve = () => state.set.curves[state.curve];
+
+/** Moves the operating point of a curve (the current one unless told) to a threshold. */
+function operateAt(threshold, index = state.curve) {
+  state.curve = index;
+  state.set.curves[index].now = threshold;
+  changed();
+}
+
+/** Moves it to a point of the exact curve. */
+function operateAtPoint(k) {
+  const { thresholds } = currentCurve().exact;
+  operateAt(thresholds[Math.max(0, Math.min(thresholds.length - 1, k))]);
+}
+
+const fullName = ({ name, family }) => (family && !name.includes(family) ? `${family}: ${name}` : name);
+
+/** The accuracies and the counts between domains of a curve where it is operated now. */
+function pointOf(curve, threshold = curve.now) {
+  const { exact } = curve, k = exact.indexAt(threshold), [seen, unseen] = state.set.raw.counted;
+  const accTs = unseen ? exact.accTs[k] : NaN, accTr = seen ? exact.accTr[k] : NaN;
+  return {
+    k, accTs, accTr, accH: seen && unseen ? exact.accH[k] : NaN,
+    seenAsUnseen: exact.movedSeen[k], unseenAsUnseen: exact.movedUnseen[k],
+  };
+}
+
+/** The area under a curve; not known where there are samples of one domain only. */
+const areaText = (curve) => (state.set.raw.counted.every(Boolean) ? percent(curve.exact.area) : "–");
+
+/** The part after # that leads to a view, a curve and a sample. */
+function hashFor({ tab = state.tab, sample = state.sample } = {}) {
+  const parts = [tab, currentCurve()?.name ?? "", sample];
+  if (state.sets.length > 1) parts.push(state.set.name);
+  return `#${parts.map(encodeURIComponent).join("/")}`;
+}
+
+const fileName = (what) => () => `${state.set.name} ${what}`.replace(/[^\p{L}\p{N}]+/gu, "-").toLowerCase();
+
+/** The sentence about a point, for readers of the screen and of the slider alike. */
+function pointText(curve) {
+  const { accTs, accTr, accH } = pointOf(curve);
+  return `${fullName(curve)}, threshold ${short(curve.now)}: `
+    + `Acc_ts ${percent(accTs)} %, Acc_tr ${percent(accTr)} %, Acc_H ${percent(accH)} %`;
+}

@@ -1,0 +1,52 @@
+// Where to operate, by what it gives.
+
+/** Buttons to go to points by what they give, and the confusion between the two domains. */
+function buildControls(set) {
+  const said = el("p", { class: "hint", role: "status" });
+  let saidAt = null; // what is said holds for this point only
+  const say = (text) => { said.textContent = text; saidAt = currentCurve().now; };
+  const floor = el("input", {
+    type: "number", min: 0, max: 100, step: 1, value: 50, "aria-label": "least Acc_tr in percent",
+  });
+  const go = (k, text) => { operateAtPoint(k); say(text); };
+  const atLeast = () => {
+    const { exact } = currentCurve(), wanted = Number(floor.value) / 100;
+    const k = bestPoint(exact, wanted);
+    if (k < 0) say(`No point of this curve has Acc_tr of ${floor.value} %; its largest is ${percent(exact.accTr[0])} %.`);
+    else go(k, `The best Acc_H with Acc_tr of at least ${floor.value} %, picked on these samples.`);
+  };
+  const cells = Array.from({ length: 4 }, () => el("td"));
+  const line = (text, [a, b]) => el("tr", {}, el("th", { scope: "row" }, text), a, b);
+  const node = el("div", { class: "card" },
+    el("h3", {}, "Operating point"),
+    el("p", { class: "buttons" },
+      el("button", {
+        type: "button",
+        click: () => { operateAt(currentCurve().threshold); say(`The point chosen on ${currentCurve().chosen_on}.`); },
+      }, "Back to the chosen point"),
+      el("button", {
+        type: "button", title: "picked on these samples, so it promises too much for new ones",
+        click: () => go(bestPoint(currentCurve().exact), "Picked on these very samples: expect less on new ones."),
+      }, "Best Acc_H")),
+    el("form", { class: "buttons", submit: (event) => { event.preventDefault(); atLeast(); } },
+      el("button", { type: "submit" }, "At least"), floor, el("span", {}, "% on seen classes")),
+    said,
+    el("table", { class: "confusion" },
+      el("caption", {}, "Confusion between the domains"),
+      el("thead", {}, el("tr", {},
+        ["samples of", "taken for seen", "taken for unseen"].map((text) => el("th", { scope: "col" }, text)))),
+      el("tbody", {}, line("seen classes", cells), line("unseen classes", cells.slice(2)))));
+  return {
+    node,
+    update() {
+      if (currentCurve().now !== saidAt) said.textContent = "";
+      const { exact } = currentCurve(), { seenAsUnseen, unseenAsUnseen } = pointOf(currentCurve());
+      const counts = [exact.totalSeen - seenAsUnseen, seenAsUnseen, exact.totalUnseen - unseenAsUnseen, unseenAsUnseen];
+      counts.forEach((count, j) => {
+        const of = j < 2 ? exact.totalSeen : exact.totalUnseen;
+        setText(cells[j], of ? `${count.toLocaleString("en")} (${percent(count / of)} %)` : "–");
+        cells[j].className = j === 0 || j === 3 ? "good" : "bad";
+      });
+    },
+  };
+}

@@ -1,0 +1,115 @@
+// Try it: a new sample through the live model, drawn as the walk-through draws evaluated ones.
+
+const IMAGES = ["image/png", "image/jpeg", "image/webp"];
+
+const tryView = {
+  id: "try", title: "Try it",
+  available: (set, live) => live !== null && set.curves.length > 0,
+  build(panel) {
+    const { set, live } = state;
+    const figures = walkFigures((what) => fileName(`trial ${what}`)());
+    const said = el("p", { class: "hint", role: "status" });
+    const head = el("div", { class: "card sample", hidden: true, "aria-live": "polite" });
+    const shown = el("div", { class: "card", hidden: true }, figures.node);
+    let record = null; // what is shown, so that it follows the operating point
+
+    const draw = () => {
+      if (!record) return;
+      const { row, names, nSeen, truth, subject } = record;
+      const steps = figures.draw(row, { ...ruleOf(set), nSeen, nUnseen: names.length - nSeen }, names, truth);
+      head.hidden = shown.hidden = false;
+      head.replaceChildren(...[subject(), el("dl", { class: "numbers" },
+        termOf("answer", el("strong", {}, names[steps.answer]), " ", domainTag(!steps.toUnseen)),
+        termOf("probability", `${percent(steps.probability)} %`),
+        termOf("without smoothing", names[steps.answerBefore]),
+        truth !== null && termOf("true class", names[truth], " ",
+          verdictTag(verdictOf(truth, steps.answer, steps.answerBefore, nSeen))),
+        row.milliseconds && termOf("time", `${short(row.milliseconds, 1)} ms`))].filter(Boolean));
+    };
+    const predict = (button, prepare, subject) => during(button, said, async () => {
+      const [body, type] = prepare();
+      const row = await ask("/predict", body, type);
+      record = { row, names: row.classes ?? set.names, nSeen: row.n_seen ?? set.nSeen, truth: null, subject };
+      draw();
+    });
+
+    const form = { text: textForm, images: imageForm, features: rowForm }[live.takes](live, predict);
+    const random = set.walk && el("button", { type: "button", click: () => {
+      const i = Math.floor(Math.random() * set.n);
+      record = {
+        row: rowOf(set, i), names: set.names, nSeen: set.nSeen, truth: set.target[i],
+        subject: () => el("div", {}, picture(set, i, 160), el("p", { class: "quoted" }, sampleTitle(set, i))),
+      };
+      form.fill?.(set.samples.texts?.[i]);
+      said.className = "hint";
+      said.textContent = `Sample ${i + 1} of the evaluated ones.`;
+      draw();
+    } }, "A random evaluated sample");
+    panel.append(el("div", { class: "card" }, form.node, random && el("p", { class: "buttons" }, random), said),
+      el("div", { class: "columns wide-right" }, head, shown));
+    return draw;
+  },
+};
+
+function textForm(live, predict) {
+  const box = el("textarea", {
+    rows: 4, maxlength: live.limits?.text ?? null, "aria-label": "a text", placeholder: "Write or paste a text",
+  });
+  const button = el("button", { type: "submit", class: "primary" }, "Classify");
+  const submit = (event) => {
+    event.preventDefault();
+    const text = box.value;
+    predict(button, () => {
+      if (!text.trim()) throw new Error("There is no text yet: write one, then classify.");
+      return [{ text }];
+    }, () => el("p", { class: "quoted" }, text));
+  };
+  return {
+    node: el("form", { submit }, el("h3", {}, "A text"), box, el("p", { class: "buttons" }, button)),
+    fill: (text) => { if (text) box.value = text; },
+  };
+}
+
+function rowForm(live, predict) {
+  const box = el("textarea", {
+    rows: 4, "aria-label": "a row of features",
+    placeholder: `${live.features ?? "The"} numbers, separated by commas, spaces or lines`,
+  });
+  const button = el("button", { type: "submit", class: "primary" }, "Classify");
+  const submit = (event) => {
+    event.preventDefault();
+    predict(button, () => {
+      const features = numbersIn(box.value);
+      if (live.features && features.length !== live.features) {
+        throw new Error(`The model takes ${live.features} numbers, this row has ${features.length}.`);
+      }
+      return [{ features }];
+    }, () => el("p", {}, "A row of features."));
+  };
+  return { node: el("form", { submit }, el("h3", {}, "A row of features"), box, el("p", { class: "buttons" }, button)) };
+}
+
+const megabytes = (bytes) => (bytes / 1e6).toFixed(1);
+
+function imageForm(live, predict) {
+  const input = el("input", { type: "file", accept: IMAGES.join(","), change: () => take(input.files[0]) });
+  const take = (file) => {
+    if (!file) return;
+    const address = URL.createObjectURL(file);
+    predict(input, () => {
+      if (!IMAGES.includes(file.type)) throw new Error(`"${file.name}" is not a PNG, JPEG or WebP image.`);
+      const most = live.limits?.upload_bytes;
+      if (most && file.size > most) {
+        throw new Error(`"${file.name}" has ${megabytes(file.size)} MB; at most ${megabytes(most)} MB are taken.`);
+      }
+      return [file, file.type];
+    }, () => el("div", {}, el("img", { src: address, alt: "your image", class: "upload" }), el("p", {}, file.name)));
+  };
+  const zone = el("label", {
+    class: "drop",
+    dragover: (event) => { event.preventDefault(); zone.classList.add("over"); },
+    dragleave: () => zone.classList.remove("over"),
+    drop: (event) => { event.preventDefault(); zone.classList.remove("over"); take(event.dataTransfer.files[0]); },
+  }, el("span", {}, "Drop an image here, or choose one"), input);
+  return { node: el("div", {}, el("h3", {}, "An image"), zone) };
+}

@@ -1,0 +1,136 @@
+// Add a class by its description: first see what would change, then decide.
+
+const addView = {
+  id: "add", title: "Add a class",
+  available: (set, live) => live !== null,
+  build(panel) {
+    const { set, live } = state;
+    const said = el("p", { class: "hint", role: "status" });
+    const change = el("div", { class: "card", hidden: true, "aria-live": "polite" });
+    const label = el("input", {
+      type: "text", required: true, maxlength: live.limits?.name ?? null,
+      "aria-label": "name of the class", placeholder: "Name of the new class",
+    });
+    const description = live.described_by === "words" ? wordsForm(set, live) : numbersForm(live);
+    const look = el("button", { type: "submit", class: "primary" }, "See what changes");
+    const body = () => {
+      if (!label.value.trim()) throw new Error("The class has no name yet.");
+      return { name: label.value.trim(), ...description.read() };
+    };
+    const keep = el("button", { type: "button", class: "primary", click: () => during(keep, said, async () => {
+      const wanted = body();
+      live.kept = (await ask("/classes/keep", wanted)).kept;
+      await reload(`"${wanted.name}" is kept in the running model.`);
+    }) }, "Keep it");
+    const undo = el("button", { type: "button", click: () => during(undo, said, async () => {
+      live.kept = (await ask("/classes/undo", {})).kept;
+      await reload("Back to the model as it was loaded.");
+    }) }, "Undo all additions");
+    const form = el("form", { submit: (event) => {
+      event.preventDefault();
+      during(look, said, async () => {
+        const found = await ask("/classes/preview", body());
+        change.replaceChildren(...changeOf(set, found), el("p", { class: "buttons" }, keep));
+        change.hidden = false;
+        return "This is a preview: nothing is kept yet.";
+      });
+    } }, el("h3", {}, "A new class"), label, description.node, el("p", { class: "buttons" }, look));
+    panel.append(el("div", { class: "columns even" },
+      el("div", { class: "card" }, form, said,
+        el("p", { class: "buttons" },
+          el("a", { class: "button", href: `${live.api}/model`, download: "model.cosmo" }, "Download the model"), undo),
+        live.kept?.length > 0 && el("p", {}, `Kept so far: ${live.kept.join(", ")}.`),
+        el("p", { class: "hint" }, "The download has the classes you kept; else they live in the running server only.")),
+      change));
+    return () => {};
+  },
+};
+
+function wordsForm(set, live) {
+  const box = el("textarea", {
+    rows: 5, maxlength: live.limits?.description ?? null,
+    "aria-label": "description of the class", placeholder: "Describe it in words",
+  });
+  const known = set.names.map((name, code) => [name, set.descriptions?.[code]]).filter(([, text]) => text);
+  const start = known.length > 0 && el("label", { class: "chooser" }, "Start from ", el("select", { change: (event) => {
+    const text = known[event.target.selectedIndex - 1]?.[1];
+    if (text) box.value = text;
+  } }, el("option", {}, "nothing"), known.map(([name]) => el("option", {}, name))));
+  return {
+    node: el("div", {}, box, start),
+    read: () => {
+      if (!box.value.trim()) throw new Error("The class has no description yet: describe it in words.");
+      return { description: box.value.trim() };
+    },
+  };
+}
+
+/** A box for a row of numbers; with known attributes also a table, and the two follow each other. */
+function numbersForm(live) {
+  const names = live.attributes;
+  const box = el("textarea", {
+    rows: 3, "aria-label": "attribute values",
+    placeholder: `${names ? names.length : "The"} attribute values, separated by commas, spaces or lines`,
+  });
+  const read = () => {
+    const values = numbersIn(box.value);
+    if (!values.length) throw new Error("The class has no attribute values yet.");
+    if (names && values.length !== names.length) {
+      throw new Error(`A class has ${names.length} attributes, here are ${values.length} values.`);
+    }
+    return { values };
+  };
+  if (!names) return { node: box, read };
+  const gather = () => { box.value = inputs.map((one) => Number(one.value) || 0).join(", "); };
+  const inputs = names.map((name) => el("input", {
+    type: "number", step: "any", value: 0, "aria-label": name, input: gather,
+  }));
+  const rows = names.map((name, j) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, inputs[j])));
+  const sift = () => rows.forEach((row, j) => {
+    row.hidden = !names[j].toLowerCase().includes(filter.value.trim().toLowerCase());
+  });
+  const filter = el("input", {
+    type: "search", placeholder: "Filter attributes", "aria-label": "filter attributes", input: sift,
+  });
+  box.addEventListener("input", () => {
+    let values = [];
+    try { values = numbersIn(box.value); } catch { return; } // said when it is sent
+    inputs.forEach((one, j) => { one.value = values[j] ?? 0; });
+  });
+  box.value = names.map(() => 0).join(", ");
+  return {
+    node: el("div", {}, box, el("details", {}, el("summary", {}, `Edit ${names.length} attributes one by one`), filter,
+      el("div", { class: "scroll tall" }, el("table", {}, el("tbody", {}, rows))))),
+    read,
+  };
+}
+
+/** What a preview found. */
+function changeOf(set, found) {
+  const table = (caption, heads, rows) => rows?.length > 0 && tableOf(heads, rows, caption);
+  const difference = (key) => {
+    if (found.before[key] === null || found.after[key] === null) return "–"; // no samples of that domain
+    const by = 100 * (found.after[key] - found.before[key]);
+    return `${by >= 0.05 ? "+" : ""}${fixed(by, 1)}`;
+  };
+  return [
+    el("h3", {}, "With ", el("q", {}, found.name)),
+    el("p", {}, found.of
+      ? `${plural(found.taken, "evaluated sample")} of ${found.of.toLocaleString("en")} would now be answered by it.`
+      : "There are no evaluated samples, so what it would take from other classes is not known."),
+    found.before && found.after && table("Accuracies (percent)", ["", "before", "after", "change"],
+      [["Acc_ts", "acc_ts"], ["Acc_tr", "acc_tr"], ["Acc_H", "acc_h"]].map(([text, key]) =>
+        [text, percent(found.before[key]), percent(found.after[key]), difference(key)])),
+    table("Taken from", ["answer before", "samples"], found.taken_from),
+    table("Most similar classes", ["class", "similarity"],
+      found.neighbours?.map(([name, value]) => [name, short(value)])),
+    found.examples?.length > 0 && set.samples && el("div", {}, el("h4", {}, "Samples it would answer"),
+      el("ul", { class: "samples" }, found.examples.filter((i) => i < set.n).map((i) => sampleLink(set, i)))),
+  ].filter(Boolean);
+}
+
+function sampleLink(set, i) {
+  const content = [picture(set, i, 64), el("span", { class: "sample-name" }, breakable(sampleTitle(set, i))),
+    el("span", { class: "faint" }, set.names[set.target[i]])];
+  return el("li", {}, set.walk ? el("a", { href: hashFor({ tab: "walk", sample: i }) }, content) : content);
+}
