@@ -27,6 +27,7 @@ COMMANDS = {
     "explain": "how a sample gets its class, in words and as a picture",
     "classes": "list a model's classes, add some by description, promote them",
     "operate": "choose what seen and unseen classes may cost each other",
+    "studio": "look at a model in the browser, ask it, try new classes",
     "show": "what a model is made of and how good it was on validation",
     "convert": "data to and from the benchmark layout (xlsa17)",
     "data": "fetch known benchmark archives",

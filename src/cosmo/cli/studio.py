@@ -1,0 +1,168 @@
+"""`cosmo studio`: look at a model in the browser, ask it, and try new classes."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import secrets
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cosmo.cli.console import progress
+from cosmo.cli.samples import add_sample_options, load_model, rows_of, samples_of
+from cosmo.data import DataError
+from cosmo.extras import import_fastapi, import_uvicorn
+
+if TYPE_CHECKING:
+    from cosmo.studio.live import Live
+
+_RUNS = Path("cosmo-runs")
+_MODEL, _REPORT = "model.cosmo", "report.html"
+_PORT = 8765
+_TRIED = 20  # ports, one after the other
+_EPILOG = """\
+examples:
+  cosmo studio                              the newest run below cosmo-runs
+  cosmo studio cosmo-runs/CUB               a run that `cosmo run` wrote
+  cosmo studio model.cosmo                  a model that `cosmo fit` wrote, on its validation
+  cosmo studio model.cosmo test.csv         the same on labelled samples
+  cosmo studio model.cosmo .                ... on the test samples of the project in this folder
+
+The address that is printed has a token in it, which is as good as a password while the studio runs. Classes
+that are added live in the studio only, until the model is downloaded. Ctrl-C ends it.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the options of the command."""
+    options = argparse.ArgumentParser(
+        prog="cosmo studio",
+        description="Serve a page on this machine: curves, gate, classes and walk-through of a model, with\n"
+        "samples to try and classes to add.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = options.add_argument
+    add("model", nargs="?", metavar="MODEL",
+        help="a model file, or the folder of a run (default: the newest run below cosmo-runs)")  # fmt: skip
+    add("samples", nargs="?", metavar="SAMPLES",
+        help="labelled samples like those of the training, or a project that names test samples (default: "
+        "those of the run, or what the model recorded of its validation)")  # fmt: skip
+    add("--weights", metavar="PATH", help="file or folder with the weights of the encoder")
+    add_sample_options(options)
+    add("--port", type=int, metavar="N",
+        help=f"where to listen, 0 for any (default {_PORT}, or the next that is free)")  # fmt: skip
+    add("--host", default="127.0.0.1", metavar="ADDRESS",
+        help="the address to listen on (default %(default)s, which only this machine reaches)")  # fmt: skip
+    add("--no-browser", action="store_true", help="print the address only")
+    add("-q", "--quiet", action="store_true", help="no progress")
+    return options
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    import_fastapi()
+    import_uvicorn()
+    if args.port is not None and not 0 <= args.port <= 65535:
+        raise ValueError(f"--port must be from 0 to 65535, got {args.port}")
+    with _listen(args.host, args.port) as listener:
+        with progress(quiet=args.quiet) as step:
+            live = _live(args, step)
+        from cosmo.studio.guard import is_loopback
+        from cosmo.studio.serving import serve
+
+        token = secrets.token_urlsafe(32)
+        address = f"http://{_written(args.host)}:{listener.getsockname()[1]}/?token="
+        if not is_loopback(args.host):
+            print(
+                f"cosmo studio: warning: whoever reaches {args.host} and learns the address can use the "
+                "model, and what is sent is not encrypted; the default --host is safer",
+                file=sys.stderr,
+            )
+        print(f"cosmo studio: {address}{token}  (Ctrl-C ends it)", flush=True)
+        shown = not args.no_browser and _has_display()
+        visit = (lambda once: _open(f"{address}{once}")) if shown else None
+        serve(live, listener, host=args.host, token=token, visit=visit)
+    return 0
+
+
+def _live(args: argparse.Namespace, step: Callable[[str], None]) -> Live:
+    """Return the model that the options name, with its samples or the view of its run."""
+    from cosmo.page import read_view
+    from cosmo.studio.live import Live
+    from cosmo.studio.states import Samples
+
+    place = Path(args.model) if args.model is not None else _newest_run()
+    args.model = str(place / _MODEL if place.is_dir() else place)
+    if place.is_dir() and not Path(args.model).is_file():
+        raise DataError(f"{place} has no {_MODEL}: name a model file, or the folder of a run of `cosmo run`")
+    step(f"loading {args.model}")
+    model = load_model(args)
+    if args.samples is not None:
+        samples = samples_of(args, model, test=True)
+        samples.labelled(args.samples)
+        step(f"asking it about {len(samples)} samples")
+        rows, samples = rows_of(args, model, samples)
+        items = samples.items if isinstance(samples.items, list) else None
+        shown = Samples(model._rows(rows), samples.labelled(args.samples), items)
+        return Live(model, shown, title=Path(args.samples).resolve().name)
+    report = place / _REPORT
+    view = None
+    if report.is_file():
+        try:
+            view = read_view(report.read_text(encoding="utf-8"))
+        except (DataError, UnicodeDecodeError):
+            step(f"{report} is no report of this version: showing the validation that the model recorded")
+    return Live(model, view=view, title=place.resolve().name)
+
+
+def _newest_run() -> Path:
+    runs = [path for path in _RUNS.glob(f"**/{_MODEL}") if path.is_file()]
+    if not runs:
+        raise DataError(
+            f"there is no run below {_RUNS}: begin with `cosmo run`, or name a model that `cosmo fit` wrote"
+        )
+    return max(runs, key=lambda path: path.stat().st_mtime).parent
+
+
+def _listen(host: str, port: int | None) -> socket.socket:
+    """Return a socket that listens: at the given port, or at the first one that is free."""
+    try:
+        family, _, _, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"--host {host} is no address of this machine ({error})") from error
+    tried = [*range(_PORT, _PORT + _TRIED), 0] if port is None else [port]
+    for number in tried:
+        try:
+            return socket.create_server((place[0], number), family=family)
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise ValueError(f"--host {host} is no address of this machine ({error.strerror})") from error
+    raise ValueError(f"port {port} of {host} is taken or not allowed; choose another --port, or leave it out")
+
+
+def _written(host: str) -> str:
+    """Return an address as it stands in a URL; of all addresses, the one that always works."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{host}]" if ":" in host else host
+
+
+def _has_display() -> bool:
+    return sys.platform in ("darwin", "win32") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+    )
+
+
+def _open(address: str) -> None:
+    def work() -> None:
+        with suppress(Exception):  # the address is printed, after all
+            webbrowser.open(address)
+
+    threading.Thread(target=work, daemon=True).start()
