@@ -11,11 +11,12 @@ from threadpoolctl import threadpool_limits
 
 import cosmo.stages
 from cosmo.cache import Cache
-from cosmo.compare import Contender, compare, ways
+from cosmo.compare import Answer, Contender, compare, ways
 from cosmo.data import GZSLDataset, load_glyphs
 from cosmo.data.published import published_rows
 from cosmo.experiment import run_experiment
 from cosmo.experts import DEM, ESZSL, LAGO, SJE, make_seen_expert
+from cosmo.metrics import gzsl_scores
 
 QUICK = ESZSL(gamma=1.0, lam=1.0, temperature=0.05)
 MEASURES = ["acc_ts", "acc_tr", "acc_h", "ausuc"]
@@ -110,6 +111,18 @@ class TestTable:
         found = compare([one], Cache(tmp_path), seen=make_seen_expert("lda"))
         assert found.filter(like="published_").isna().all(axis=None)
         assert list(found["note"]) == ["", "", ""]
+
+    def test_what_each_method_said(self, cub: GZSLDataset, tmp_path: Path):
+        answers: list[Answer] = []
+        one = Contender("x", QUICK, cub)
+        found = compare([one], Cache(tmp_path), seen=make_seen_expert("lda"), told=answers.append)
+        (answer,) = answers
+        assert (answer.name, list(answer.fitted)) == ("x", list(found["way"]))
+        sides = answer.test.seen_classes, answer.test.unseen_classes
+        for (_, rule), acc_h in zip(answer.fitted.items(), found["acc_h"], strict=True):
+            guess = answer.test.classes[rule.predict(answer.test)]
+            scores = gzsl_scores(answer.test.classes[answer.test.labels], guess, *sides)
+            assert 100 * scores.acc_h == pytest.approx(acc_h)
 
     def test_agrees_with_the_main_job(self, data: GZSLDataset, tmp_path: Path):
         experiment = run_experiment(data)

@@ -38,6 +38,8 @@ def test_all_classes(model: Model, data: GZSLDataset):
         assert one == pytest.approx(other, abs=0.02)
     curve = model.cosmo.combination_.curve(model.cosmo.outputs(X, y))
     assert found.ausuc == pytest.approx(curve.area)
+    np.testing.assert_array_equal(found.outputs.labels, model.cosmo.outputs(X, y).labels)
+    assert list(found.outputs.classes[model.cosmo.combination_.predict(found.outputs)]) == list(guess)
     assert found.ausuc_interval.low <= found.ausuc <= found.ausuc_interval.high
     told = model.predict_frame(X, top=1)
     assert list(found.predictions["prediction"]) == list(guess)

@@ -85,6 +85,16 @@ class TestScores:
         expected = gzsl_scores(data.labels[rows], guess, data.seen_classes, data.unseen_classes)
         np.testing.assert_allclose(by_name(experiment)["ESZSL alone"].scores, expected)
 
+    def test_every_row_from_what_the_run_keeps(self, data: GZSLDataset, experiment: Experiment):
+        test = experiment.test
+        assert list(test.classes[test.labels]) == list(data.labels[rows_of_test(data)])
+        assert list(experiment.fitted) == ROWS
+        for one in experiment.evaluations:
+            guess = test.classes[experiment.fitted[one.name].predict(test)]
+            truth = test.classes[test.labels]
+            expected = gzsl_scores(truth, guess, data.seen_classes, data.unseen_classes)
+            np.testing.assert_allclose(one.scores, expected)
+
     def test_calibrated_stacking(self, data: GZSLDataset, experiment: Experiment):
         rows = rows_of_test(data)
         scores = experiment.model.experts_.unseen.scores(data.features[rows], data.descriptions).copy()

@@ -13,6 +13,7 @@ from cosmo.cache import Cache
 from cosmo.combinations import CalibratedStacking, Combination, GatedMixture
 from cosmo.data import GZSLDataset
 from cosmo.data.published import published_rows
+from cosmo.engines import Engine
 from cosmo.experiment import Evaluation, evaluate
 from cosmo.experts import UnseenExpert, make_seen_expert
 from cosmo.gates import make_gate
@@ -21,7 +22,7 @@ from cosmo.outputs import ExpertOutputs
 from cosmo.stages import Stages
 from cosmo.training import Training, train_all
 
-__all__ = ["Contender", "compare"]
+__all__ = ["Answer", "Contender", "compare"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,25 @@ class Contender:
     published: str = ""
 
 
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What one method said, and the ways of using it.
+
+    Parameters
+    ----------
+    name : str
+    fitted : dict of Combination
+        "alone", "CS" and "COSMO", and "own gate" where there is one.
+    validation, test : ExpertOutputs
+        Labelled.
+    """
+
+    name: str
+    fitted: dict[str, Combination]
+    validation: ExpertOutputs
+    test: ExpertOutputs
+
+
 def ways(*, novelty: bool = False) -> dict[str, Combination]:
     """Return the rows of a method; with `novelty`, of one that has a gate of its own (CMT, then CMT*)."""
     own = {"own gate": GatedMixture(make_gate("novelty"), smoothing="none", hard=True)}
@@ -62,7 +82,9 @@ def compare(
     seen: BaseEstimator | None = None,
     seed: int = 0,
     jobs: int = 1,
+    engine: Engine | None = None,
     report: Callable[[str], None] = lambda text: None,
+    told: Callable[[Answer], None] = lambda answer: None,
 ) -> pd.DataFrame:
     """Return the table: a row for each method and way of using it.
 
@@ -76,8 +98,12 @@ def compare(
         Draws the validation split, on which every choice is made.
     jobs : int
         Experts trained at the same time, each in its own process.
+    engine : Engine, optional
+        Who trains, in place of `jobs` processes; see `cosmo.training.train_all`.
     report : function of str
         Told whenever an expert is trained.
+    told : function of Answer
+        Given what each method says, for those who want more than the table.
 
     Returns
     -------
@@ -97,17 +123,21 @@ def compare(
         pairs.append((Training("seen expert", stages, seen), Training(one.name, stages, one.expert)))
     # The seen experts first: every row waits for them.
     first, second = zip(*pairs, strict=True)
-    spoken = train_all([*first, *second], jobs=jobs, report=report)
+    spoken = train_all([*first, *second], jobs=jobs, engine=engine, report=report)
     rows: list[dict[str, Any]] = []
     for one, (known, guess) in zip(contenders, pairs, strict=True):
         said = spoken[guess.key]
-        rows += _rows(one, said.cpu_seconds, *guess.stages.outputs(spoken[known.key], said, one.expert))
+        validation, test = guess.stages.outputs(spoken[known.key], said, one.expert)
+        combined = ways(novelty=test.novelty is not None)
+        fitted = {way: rule.fit(validation) for way, rule in combined.items()}
+        answer = Answer(one.name, fitted, validation, test)
+        rows += _rows(one, said.cpu_seconds, answer)
+        told(answer)
     return pd.DataFrame(rows)
 
 
-def _rows(
-    one: Contender, cpu_seconds: float, validation: ExpertOutputs, test: ExpertOutputs
-) -> Iterator[dict[str, Any]]:
+def _rows(one: Contender, cpu_seconds: float, answer: Answer) -> Iterator[dict[str, Any]]:
+    test = answer.test
     truth = test.classes[test.labels]
     common = {
         "method": one.name,
@@ -117,8 +147,8 @@ def _rows(
     published = published_rows(one.published, one.dataset.name)
     # A method with its own gate has a star in the papers.
     published.loc["own gate"] = published_rows(f"{one.published}*", one.dataset.name).loc["alone"]
-    for way, combination in ways(novelty=test.novelty is not None).items():
-        result = evaluate(way, combination.fit(validation), validation, test)
+    for way, combination in answer.fitted.items():
+        result = evaluate(way, combination, answer.validation, test)
         beside = published.loc[way]
         yield {
             **common,

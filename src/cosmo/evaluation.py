@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cosmo.calibration import Calibration, calibration
 from cosmo.data.descriptions import match_labels
 from cosmo.explanation import explain
 from cosmo.metrics import GZSLScores, Interval, gzsl_intervals, gzsl_scores, per_class_accuracy
 from cosmo.model import Model
+from cosmo.outputs import ExpertOutputs
 
 __all__ = ["ModelEvaluation", "evaluate_model"]
 
@@ -38,6 +40,8 @@ class ModelEvaluation:
         truth, prediction and number of samples of each mistake, most frequent first.
     predictions : DataFrame
         label, prediction, probability and p_seen of each sample.
+    outputs : ExpertOutputs
+        What both experts say about each sample, labelled.
     """
 
     scores: GZSLScores
@@ -47,6 +51,18 @@ class ModelEvaluation:
     classes: pd.DataFrame
     confusions: pd.DataFrame
     predictions: pd.DataFrame
+    outputs: ExpertOutputs
+
+    @property
+    def answer_calibration(self) -> Calibration:
+        """How far the probability of each answer, `p(y)`, can be taken at its word."""
+        told = self.predictions
+        return calibration(told["probability"].clip(upper=1), told["label"] == told["prediction"])
+
+    @property
+    def gate_calibration(self) -> Calibration:
+        """How far the gate's belief in "unseen", `p(U)`, can be taken at its word."""
+        return calibration(1 - self.predictions["p_seen"], ~self.outputs.is_seen)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and names, for JSON; what is not a number becomes None."""
@@ -65,6 +81,8 @@ class ModelEvaluation:
             },
             "ausuc": plain(self.ausuc),
             "ausuc_95": [*map(plain, self.ausuc_interval)],
+            "calibration": self.answer_calibration.to_dict(),
+            "gate_calibration": self.gate_calibration.to_dict(),
             "classes": table.astype(object).where(table.notna(), None).to_dict("records"),
             "confusions": self.confusions.astype(object).to_dict("records"),
         }
@@ -136,6 +154,7 @@ def evaluate_model(model: Model, items: Any, labels: Iterable[Hashable]) -> Mode
         _by_class(predictions, confusions, seen),
         confusions,
         predictions,
+        outputs,
     )
 
 

@@ -108,13 +108,29 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """The results of one run, and the fitted model of its last row."""
+    """The results of one run, the fitted model of its last row, and what they were computed from.
+
+    Parameters
+    ----------
+    dataset : GZSLDataset
+    settings : Settings
+    evaluations : list of Evaluation
+    model : Cosmo
+    facts : dict of float
+        Accuracies of the parts, see `to_dict`.
+    fitted : dict of Combination
+        By the names of the evaluations.
+    test : ExpertOutputs
+        What both experts say about the test rows, labelled: those of seen classes first, each part sorted.
+    """
 
     dataset: GZSLDataset
     settings: Settings
     evaluations: list[Evaluation]
     model: Cosmo
     facts: dict[str, float]
+    fitted: dict[str, Combination]
+    test: ExpertOutputs
 
     def table(self) -> pd.DataFrame:
         """Return one row per combination: Acc_ts, Acc_tr, Acc_H, its interval, AUSUC, in percent."""
@@ -218,7 +234,7 @@ def run_experiment(
     samples = protocol.open_test()
     test = model.outputs(samples.X, samples.y)
     evaluations = [evaluate(name, rule, validation, test) for name, rule in fitted.items()]
-    return Experiment(dataset, settings, evaluations, model, _facts(model, validation, test))
+    return Experiment(dataset, settings, evaluations, model, _facts(model, validation, test), fitted, test)
 
 
 def _facts(model: Cosmo, validation: ExpertOutputs, test: ExpertOutputs) -> dict[str, float]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from string import ascii_lowercase
+from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from cosmo.cli import main
 from cosmo.data import read_features
 from cosmo.data.starters import write_starter
+from cosmo.encoders import ENCODERS, Encoder
 from cosmo.metrics import gzsl_scores
 from cosmo.model import Model
+from cosmo.page import read_view
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +86,63 @@ def test_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert scores.acc_h == pytest.approx(found["acc_h"])
 
 
+def test_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    found = measured(capsys)
+    page = tmp_path / "report.html"
+    assert main(["evaluate", "model.cosmo", "test.csv", "--report", str(page), "-q"]) == 0
+    assert f"report: {page}" in capsys.readouterr().out.splitlines()
+    view = read_view(page.read_text("utf-8"))
+    assert (view["kind"], view["sets"][0]["name"]) == ("evaluation", "test.csv")
+    rows = view["sets"][0]["tables"][0]["rows"]
+    expected = [100 * found[name] for name in ("acc_ts", "acc_tr", "acc_h", "ausuc")]
+    assert [row[1] for row in rows] == pytest.approx(expected)
+    assert str(Path.cwd()) not in json.dumps(view)
+
+
+@pytest.mark.parametrize("kept", ["plum", "sloe"])
+def test_report_of_one_domain(kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    table = pd.read_csv("test.csv")
+    table[table["fruit"] == kept].to_csv(tmp_path / "one.csv", index=False)
+    page = tmp_path / "report.html"
+    assert main(["evaluate", "model.cosmo", str(tmp_path / "one.csv"), "--report", str(page), "-q"]) == 0
+    assert sorted(read_view(page.read_text("utf-8"))["sets"][0]["counted"]) == [0, 1]
+
+
+class Letters(Encoder):
+    """Counts letters, in samples and in descriptions."""
+
+    kind, n_features, identity, describes = "text", 26, "letters-1", True
+
+    def __init__(self, name: str, *, weights: str | None = None) -> None:
+        self.name = name
+
+    def content(self, item: Any) -> bytes:
+        return item.encode()
+
+    def read(self, item: Any) -> Any:
+        return [item.lower().count(letter) for letter in ascii_lowercase]
+
+    def encode_batch(self, batch: Any) -> np.ndarray:
+        return np.array(batch, dtype=np.float32)
+
+    def encode_descriptions(self, texts: Any) -> np.ndarray:
+        return self.encode(texts)
+
+
+def test_report_of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(cast(dict[str, Any], ENCODERS), "letters", Letters)
+    write_starter("text", tmp_path)
+    assert main(["fit", "-q", "--encoder", "letters"]) == 0
+    assert main(["evaluate", "model.cosmo", "--report", "report.html", "-q"]) == 0
+    one = read_view((tmp_path / "report.html").read_text("utf-8"))["sets"][0]
+    model = Model.load("model.cosmo")
+    assert model.texts is not None
+    assert one["classes"]["descriptions"] == [model.texts[name] for name in one["classes"]["names"]]
+    table = pd.read_csv("test.csv")
+    assert one["samples"]["texts"] == list(table["text"])
+
+
 def test_classes_without_samples_do_not_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     everything = measured(capsys)
     table = pd.read_csv("test.csv")
@@ -118,6 +179,8 @@ def test_one_domain_only(
         (["cosmo.toml"], "cosmo.toml is not a model; `cosmo fit` writes one"),
         (["test.csv"], "not a model of cosmo"),
         (["model.cosmo", "no.csv"], "no.csv: no such file"),
+        (["model.cosmo", "--report", "."], "--report .: name a file in a folder that exists"),
+        (["model.cosmo", "--report", "no/report.html"], "--report no/report.html: name a file in a folder"),
         (["model.cosmo", "test.csv", "--label", "kind"], "no column 'kind' for labels"),
         (["model.cosmo", "descriptions.csv"], "no column 'red_light' for features"),
         (["model.cosmo", "test.csv", "--weights", "w"], "has no encoder: leave out --weights"),

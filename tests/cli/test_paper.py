@@ -21,6 +21,7 @@ import pytest
 import cosmo.cli.paper as command
 from cosmo.cli import main
 from cosmo.data import load_glyphs
+from cosmo.page import read_view
 from cosmo.paper.holdings import DATASETS
 from cosmo.paper.reproduce import PARTS
 from cosmo.paper.runner import EXPERTS
@@ -83,6 +84,7 @@ class TestOneRun:
             "deep/results/paper.md",
             "cosmo-runs/paper/paper.md",
             "cosmo-runs/paper/paper.html",
+            "cosmo-runs/paper/report.html",
             *(f"cosmo-runs/paper/tables/{name}.{suffix}" for name in TABLES for suffix in ("csv", "tex")),
             *(f"cosmo-runs/paper/figures/{name}.{suffix}" for name in figures for suffix in ("png", "svg")),
         }
@@ -147,6 +149,21 @@ class TestOneRun:
         sources = re.findall(r'src="([^"]*)"', text)
         assert len(sources) == 3
         assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
+
+    def test_planes_to_play_with(self, plain: Run, place: Path):
+        view = read_view((written(place) / "report.html").read_text("utf-8"))
+        assert '<a href="report.html">' in (written(place) / "paper.html").read_text()
+        assert "report: cosmo-runs/paper/report.html" in plain.out.splitlines()
+        shown = {one["name"]: one for one in view["sets"]}
+        assert "CUB" in shown
+        names = [curve["name"] for curve in shown["CUB"]["curves"]]
+        assert names == ["COSMO + LAGO", "CS + LAGO", "LAGO"]
+        frame = pd.read_csv(written(place) / "tables" / "main.csv").dropna(subset=["value"])
+        frame = frame[(frame["dataset"] == "CUB") & (frame["metric"] == "acc_h")].set_index("row")["value"]
+        rows = {row[0]: row[3] for row in shown["CUB"]["tables"][0]["rows"]}
+        for name in names:
+            assert rows[name] == pytest.approx(frame[name], abs=1e-5)
+        assert any(point["name"] == "ESZSL (published)" for point in shown["CUB"]["points"])
 
     def test_progress(self, plain: Run):
         lines = [re.sub(r"^ +\d+\.\d s  ", "", line) for line in plain.err.splitlines()]

@@ -13,8 +13,11 @@ import pytest
 
 from cosmo.cli import main
 from cosmo.data import GZSLDataset, load_glyphs, write_xlsa17
+from cosmo.model import Model
+from cosmo.page import read_view
+from cosmo.persistence.registry import KNOWN
 
-FILES = {"results.json", "curves.csv", "plane.png", "report.html"}
+FILES = {"results.json", "curves.csv", "plane.png", "report.html", "model.cosmo"}
 ROWS = [
     "ESZSL alone",
     "CS + ESZSL",
@@ -89,6 +92,32 @@ class TestOneRun:
         assert {str(path) for path in written} == {f"cosmo-runs/small/{name}" for name in FILES}
         assert all((plain.place / path).stat().st_size > 100 for path in written)
         assert "report: cosmo-runs/small/report.html" in plain.out.splitlines()
+
+    def test_page(self, plain: Run):
+        view = read_view((plain.place / "cosmo-runs" / "small" / "report.html").read_text("utf-8"))
+        rows = view["sets"][0]["tables"][0]["rows"]
+        assert [row[3] for row in rows] == pytest.approx(
+            [100 * one["acc_h"] for one in plain.results["results"]]
+        )
+
+    def test_model(self, plain: Run, folder: Path):
+        model = Model.load(plain.place / "cosmo-runs" / "small" / "model.cosmo")
+        point = plain.results["results"][-1]["operating_point"]
+        assert model.cosmo.operating_point_._asdict() == point
+        assert model.card()["data"] == "small"
+        view = read_view((plain.place / "cosmo-runs" / "small" / "report.html").read_text("utf-8"))
+        classes = view["sets"][0]["classes"]
+        assert classes["names"][: classes["seen"]] == [str(name) for name in model.cosmo.seen_classes_]
+
+    def test_an_expert_that_files_do_not_know(
+        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.delitem(KNOWN, "ESZSL")
+        _, err = run_in(tmp_path, [str(folder)])
+        written = tmp_path / "cosmo-runs" / "small"
+        assert {path.name for path in written.iterdir()} == FILES - {"model.cosmo"}
+        assert "no model.cosmo, the report is complete without it: " in err
+        assert "ESZSL" in err.splitlines()[-1]
 
     def test_table(self, plain: Run):
         assert plain.results["dataset"]["name"] == "small"

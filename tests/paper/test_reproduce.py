@@ -10,6 +10,7 @@ from cosmo.paper.document import Section
 from cosmo.paper.reproduce import PARTS, Reproduction, _findings, _joint_cells
 from cosmo.paper.runner import Runner
 from cosmo.paper.tables import TABLES
+from cosmo.paper.trials import Source
 
 QUICK = [name for name in PARTS if name != "joint"]
 
@@ -113,6 +114,34 @@ def line(slope: float, start: float, dataset: str = "CUB") -> pd.DataFrame:
             )
         ]
     )
+
+
+class TestView:
+    def test_planes(self, runner: Runner, sections: dict[str, Section], tmp_path: Path):
+        made = Reproduction(runner, tmp_path, ["AWA1", "CUB"], ["LAGO"], ["predictions"])
+        view = made.view("cosmo paper all")
+        assert view is not None
+        awa, cub = view["sets"]
+        assert (awa["name"], cub["name"]) == ("AWA1", "CUB")
+        for one in (awa, cub):
+            assert [curve["name"] for curve in one["curves"]] == ["COSMO + LAGO", "CS + LAGO", "LAGO"]
+            assert one["curves"][0]["main"]
+            assert {point["name"] for point in one["points"]} >= {"ESZSL (published)", "LAGO (published)"}
+        # Without features there is no seen expert: its predictions stand in.
+        assert [fact[0] for fact in awa["facts"]] == ["from scores alone"]
+        assert [fact[0] for fact in cub["facts"]] == ["from the authors' predictions"]
+
+    def test_an_expert_from_two_sources(self, runner: Runner, tmp_path: Path):
+        both = Reproduction(runner, tmp_path, ["CUB"], ["LAGO"], ["predictions", "features"])
+        shown: list[tuple[str, Source]] = [("LAGO", "predictions"), ("LAGO", "features")]
+        ways = both._ways("CUB", "LAGO", "predictions", shown)
+        assert ways[0].name == "COSMO + LAGO (the authors' predictions)"
+        assert {way.family for way in ways} == {"LAGO (the authors' predictions)"}
+
+    def test_nothing_was_asked(self, runner: Runner, tmp_path: Path):
+        fresh = Runner(runner.holdings, runner.cache)
+        assert Reproduction(fresh, tmp_path, ["CUB"]).view("cosmo paper splits") is None
+        assert fresh.asked == []
 
 
 class TestFindings:

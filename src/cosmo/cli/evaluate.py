@@ -15,12 +15,14 @@ from cosmo.cli.console import plain_console, progress
 from cosmo.cli.samples import add_model_option, add_sample_options, load_model, rows_of, samples_of
 from cosmo.evaluation import ModelEvaluation, evaluate_model
 from cosmo.files import write_whole
+from cosmo.page import model_view, render_page
 
 _EPILOG = """\
 examples:
   cosmo evaluate model.cosmo                    the test samples of the project in this folder
   cosmo evaluate model.cosmo test.csv --label species
   cosmo evaluate model.cosmo test.csv --out predictions.csv
+  cosmo evaluate model.cosmo test.csv --report report.html
   cosmo evaluate model.cosmo test.csv --json -q | jq .acc_h
 
 Acc_tr is the accuracy on seen classes, Acc_ts on unseen ones, both among all classes and every class counted
@@ -48,6 +50,8 @@ def parser() -> argparse.ArgumentParser:
     add("--worst", type=int, default=8, metavar="N",
         help="how many classes and confusions to list (default %(default)s)")  # fmt: skip
     add("--out", metavar="FILE", help="write label, prediction and probability of each sample as CSV")
+    add("--report", metavar="FILE",
+        help="write a page with the curve, the gate and every sample: one file, good to mail")  # fmt: skip
     add("--json", action="store_true", help="print everything as JSON")
     add("-q", "--quiet", action="store_true", help="no progress")
     return options
@@ -55,6 +59,8 @@ def parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
+    if args.report and (Path(args.report).is_dir() or not Path(args.report).parent.is_dir()):
+        raise ValueError(f"--report {args.report}: name a file in a folder that exists")
     with progress(quiet=args.quiet) as step:
         model = load_model(args)
         samples = samples_of(args, model, test=True)
@@ -62,6 +68,11 @@ def run(args: argparse.Namespace) -> int:
         step(f"{args.model} on {len(samples)} samples")
         rows, samples = rows_of(args, model, samples)
         found = evaluate_model(model, rows, samples.labelled(args.samples))
+        if args.report:
+            step("writing the report")
+            name = Path(args.samples).resolve().name
+            view = model_view(model, found, kind="evaluation", name=name, items=samples.items)
+            write_whole(Path(args.report), render_page(view).encode())
     if args.out:
         write_whole(Path(args.out), found.predictions.to_csv(index_label="row").encode())
     if args.json:
@@ -71,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
     _print(console, found, args.worst, len(model.classes))
     if args.out:
         console.print(f"predictions: {args.out}")
+    if args.report:
+        console.print(f"report: {args.report}")
     return 0
 
 

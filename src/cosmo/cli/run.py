@@ -19,6 +19,8 @@ from cosmo.experiment import Experiment, Settings, run_experiment, summarise
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS, make_unseen_expert
 from cosmo.gates import GATES
 from cosmo.mixture import SMOOTHINGS
+from cosmo.model import Model
+from cosmo.persistence import ModelError, versions
 from cosmo.report import write_report
 
 _EPILOG = """\
@@ -42,7 +44,8 @@ files written to --out:
   results.json   all numbers, settings and operating points
   curves.csv     every point of every seen-unseen curve on test
   plane.png      the curves and the chosen points
-  report.html    the same on one page, good to mail
+  report.html    the same to look at and to play with, one file that is good to mail
+  model.cosmo    the model of the row COSMO, for `cosmo studio`, `cosmo predict`, `cosmo show` ...
 """
 
 
@@ -120,7 +123,11 @@ def run(args: argparse.Namespace) -> int:
                 for method, row in summary.iterrows()
             }
             extra = {"repeats": [e.to_dict() for e in experiments], "summary_percent": means}
-        page = write_report(experiments[0], out, extra=extra)
+        page = write_report(experiments[0], out, summary=summary, extra=extra)
+        try:
+            _model(experiments[0]).save(out / "model.cosmo")
+        except ModelError as error:
+            step(f"no model.cosmo, the report is complete without it: {error}")
     if args.json:
         print(json.dumps({**experiments[0].to_dict(), **(extra or {})}, indent=2))
         return 0
@@ -135,6 +142,19 @@ def run(args: argparse.Namespace) -> int:
     )
     console.print(f"report: {page}", soft_wrap=True)
     return 0
+
+
+def _model(experiment: Experiment) -> Model:
+    data, settings = experiment.dataset, experiment.settings
+    return Model(
+        experiment.model,
+        summary={
+            "data": data.name,
+            "samples": len(data.split.trainval),
+            "seed": settings.seed,
+            "versions": versions(),
+        },
+    )
 
 
 def _table(experiment: Experiment) -> Table:

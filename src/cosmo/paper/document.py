@@ -17,7 +17,7 @@ import cosmo
 from cosmo.paper.tables import TABLES
 from cosmo.paper.trials import SOURCES
 
-__all__ = ["Picture", "Section", "TableOfText", "as_html", "as_latex", "as_markdown", "shown"]
+__all__ = ["FROM", "Picture", "Section", "TableOfText", "as_html", "as_latex", "as_markdown", "shown"]
 
 _METRICS = {
     "acc_ts": "ts",
@@ -29,7 +29,7 @@ _METRICS = {
     "fpr": "FPR95",
     "seen_accuracy": "seen expert",
 }
-_FROM = {"predictions": "the authors' predictions", "features": "our features", "scores": "scores alone"}
+FROM = {"predictions": "the authors' predictions", "features": "our features", "scores": "scores alone"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ def shown(frame: pd.DataFrame) -> tuple[list[TableOfText], list[str]]:
     keys = ["dataset", "source"] if named else ["dataset", "expert", "source"]
     for key, part in frame.groupby(keys, sort=False):
         *about, source = map(str, key)
-        heading = f"{', '.join(about)}, from {_FROM[source]}"
+        heading = f"{', '.join(about)}, from {FROM[source]}"
         have = part[part["missing"] == ""]
         if len(have):
             notes = [
@@ -126,7 +126,7 @@ def _markdown(sections: Sequence[Section], command: str, pictures: Path | None) 
         "misprints corrected (the notes say which). Ours are in percent with 95 % bootstrap intervals over "
         "rows; Δ is ours minus printed. Every choice was made on held-out training data. Sources:"
     )
-    yield "\n".join(f"- {_FROM[name]}: {text}." for name, text in SOURCES.items())
+    yield "\n".join(f"- {FROM[name]}: {text}." for name, text in SOURCES.items())
     for section in sections:
         yield f"## {section.title}"
         yield section.text
@@ -197,16 +197,17 @@ def _escaped(text: str) -> str:
     return "".join(special.get(letter, letter) for letter in text)
 
 
-def as_html(sections: Sequence[Section], command: str) -> str:
-    """Return one page that needs no other file."""
+def as_html(sections: Sequence[Section], command: str, *, planes: str | None = None) -> str:
+    """Return one page that needs no other file; `planes` is the name of the page beside it to play with."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     environment.filters |= {"picture": _data_uri, "emphasised": _emphasised}
     template = environment.from_string(files("cosmo.paper").joinpath("paper.html").read_text("utf-8"))
     return template.render(
         sections=sections,
         command=command,
-        sources={_FROM[name]: text for name, text in SOURCES.items()},
+        sources={FROM[name]: text for name, text in SOURCES.items()},
         version=cosmo.__version__,
+        planes=planes,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,13 +15,15 @@ from matplotlib.figure import Figure
 from cosmo.data.published import published_numbers
 from cosmo.extras import MissingExtra
 from cosmo.files import write_whole
-from cosmo.paper.document import Picture, Section, TableOfText, as_latex, shown
-from cosmo.paper.figures import draw_planes, draw_splits, draw_walkthrough
+from cosmo.page import paper_view
+from cosmo.page.sets import Way
+from cosmo.paper.document import FROM, Picture, Section, TableOfText, as_latex, shown
+from cosmo.paper.figures import PLANE_RULES, draw_planes, draw_splits, draw_walkthrough
 from cosmo.paper.holdings import Missing
 from cosmo.paper.runner import Runner
 from cosmo.paper.tables import TABLES, fill, trials
-from cosmo.paper.trials import Search, Source, Trial
-from cosmo.plots import save_figure
+from cosmo.paper.trials import SOURCES, Search, Source, Trial, fitted
+from cosmo.plots import published_points, save_figure
 
 __all__ = ["PARTS", "Reproduction"]
 
@@ -145,6 +148,65 @@ class Reproduction:
             "what was published for non-generative and for generative methods (paper, figure 3, supplement)."
         )
         return Section("planes", PARTS["planes"], text, pictures=pictures, missing=missing)
+
+    def view(self, command: str) -> dict[str, Any] | None:
+        """Return the planes of what the sections asked for, as a page has them; None if there is no curve.
+
+        Parameters
+        ----------
+        command : str
+            Named in it.
+        """
+        sets = [found for dataset in self.datasets if (found := self._plane(dataset)) is not None]
+        return paper_view(sets, command) if sets else None
+
+    def _plane(self, dataset: str) -> dict[str, Any] | None:
+        known = [(expert, source) for name, expert, source, seen in self.runner.asked
+                 if name == dataset and seen == "logistic"]  # fmt: skip
+        experts = {expert for expert, _ in self._cases()}
+        shown = [
+            (expert, source)
+            for expert, source in known
+            # Scores alone are for want of a seen expert.
+            if expert in experts and not (source == "scores" and (expert, "predictions") in known)
+        ]
+        ways = [way for expert, source in shown for way in self._ways(dataset, expert, source, shown)]
+        ways = [way for way in ways if np.array_equal(way.outputs.labels, ways[0].outputs.labels)]
+        if not ways:
+            return None
+        sources = dict.fromkeys(source for _, source in shown)
+        return {
+            "name": dataset,
+            "ways": ways,
+            "main": ways[0],
+            "classes": ways[0].outputs.classes,
+            "facts": [(f"from {FROM[source]}", SOURCES[source]) for source in sources],
+            "points": [
+                {
+                    "name": f"{point.name} (published)",
+                    "acc_ts": point.acc_ts,
+                    "acc_tr": point.acc_tr,
+                    "note": f"{point.kind}, as printed in the paper",
+                }
+                for point in published_points(dataset)
+            ],
+        }
+
+    def _ways(
+        self, dataset: str, expert: str, source: Source, shown: Sequence[tuple[str, Source]]
+    ) -> list[Way]:
+        """Return the curves of one expert; its name says the source if there are several in `shown`."""
+        validation, test = self.runner.outputs((dataset, expert, source, "logistic"))
+        several = [one for one, _ in shown].count(expert) > 1
+        family = f"{expert} ({FROM[source]})" if several else expert
+        ways = []
+        for name, rule in PLANE_RULES.items():
+            try:
+                found = fitted(Trial(dataset, expert, source, rule, self.search), validation)
+            except Missing:  # a grid of the authors
+                continue
+            ways.append(Way(name.format(family), found, test, validation, family))
+        return ways
 
     def _walkthrough(self) -> Section:
         text = (

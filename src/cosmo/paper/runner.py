@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cosmo.cache import Cache, code_of, fingerprint
 from cosmo.data import GZSLDataset, read_predictions
 from cosmo.data.predictions import StagePredictions
+from cosmo.engines import Engine
 from cosmo.experts import UnseenExpert, make_unseen_expert
 from cosmo.extras import MissingExtra, import_torch
 from cosmo.joint import joint_table
@@ -58,6 +59,8 @@ class Runner:
         Keeps what experts say and what trials measure.
     jobs : int
         Experts trained at the same time.
+    engine : Engine, optional
+        Who trains, in place of `jobs` processes; see `cosmo.training.train_all`.
     report : function of str
         Told what is going on.
 
@@ -77,11 +80,13 @@ class Runner:
         cache: Cache,
         *,
         jobs: int = 1,
+        engine: Engine | None = None,
         report: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.holdings = holdings
         self.cache = cache
         self.jobs = jobs
+        self.engine = engine
         self.report = report
         self._datasets: dict[tuple[str, bool], GZSLDataset] = {}
         self._stages: dict[tuple[str, bool, int], Stages] = {}
@@ -111,7 +116,7 @@ class Runner:
         if trainings:
             # The seen experts first: most trials wait for them.
             trainings.sort(key=lambda training: isinstance(training.expert, UnseenExpert))
-            train_all(trainings, jobs=self.jobs, report=self.report)
+            train_all(trainings, jobs=self.jobs, engine=self.engine, report=self.report)
 
     def result(self, trial: Trial) -> dict[str, float]:
         """Return the trial's measures, in percent (see `measure`), or raise `Missing`."""
@@ -132,6 +137,11 @@ class Runner:
         if case not in self._outputs:
             self._outputs[case] = self._trained(case) if case[2] == "features" else self._published(case)
         return self._outputs[case]
+
+    @property
+    def asked(self) -> list[Case]:
+        """The cases whose outputs were asked for so far, and are here."""
+        return list(self._outputs)
 
     def joint(self, dataset: str) -> pd.DataFrame:
         """Return the table of joint training (see `cosmo.joint.joint_table`), computed once."""

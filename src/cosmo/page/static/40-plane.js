@@ -32,8 +32,8 @@ const planeView = {
 
     const stroke = (j, extra = "") =>
       ({ class: `curve c${styles[j].colour}${extra}`, "stroke-dasharray": styles[j].dash });
-    const swatch = (j) => svg("svg", { width: 34, height: 10, "aria-hidden": "true", class: "swatch" },
-      svg("line", { x1: 1, x2: 33, y1: 5, y2: 5, ...stroke(j) }));
+    const swatch = (j) => svg("svg", { width: 28, height: 10, "aria-hidden": "true", class: "swatch" },
+      svg("line", { x1: 1, x2: 27, y1: 5, y2: 5, ...stroke(j) }));
 
     const drawCurves = (width) => {
       const most = (pick, points) => Math.min(100, 10 * Math.ceil(10 * Math.max(0.1, ...points,
