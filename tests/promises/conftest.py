@@ -1,0 +1,31 @@
+"""The simulations of `benchmarks/promises.py`, which the tests run for a shorter time."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from scipy.stats import binom
+
+
+@pytest.fixture(scope="session")
+def simulations() -> ModuleType:
+    path = Path(__file__).parents[2] / "benchmarks" / "promises.py"
+    spec = importlib.util.spec_from_file_location("promises_simulations", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def least():
+    """The smallest share of `repeats` that a true rate leaves possible but for one time in a thousand."""
+
+    def smallest(rate: float, repeats: int) -> float:
+        return float(binom.ppf(1e-3, repeats, rate)) / repeats
+
+    return smallest

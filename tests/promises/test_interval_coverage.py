@@ -1,0 +1,84 @@
+"""95 % intervals cover the truth some 95 times of 100, where it is known.
+
+A test fails if so few intervals cover that a true rate of 92 % would do it less than once in a thousand. One
+that is half as long as it should be covers two times of three: the tests see that, too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cosmo.bounds import plausible_accuracies
+
+RATE = 0.92
+ROWS = {"15 rows": (20, 10, 15, 15), "unequal sides": (10, 40, 30, 12)}
+
+
+@pytest.mark.parametrize("sizes", ROWS.values(), ids=ROWS)
+def test_accuracies(simulations, least, sizes):
+    assert (simulations.accuracy_coverage(sizes, 250) >= least(RATE, 250)).all()
+
+
+def test_accuracies_of_half_the_length_are_caught(simulations, least):
+    assert (simulations.accuracy_coverage(ROWS["15 rows"], 100, stretch=0.5) < least(RATE, 100)).all()
+
+
+def test_area(simulations, least):
+    assert simulations.area_coverage(ROWS["15 rows"], 120) >= least(RATE, 120)
+
+
+def test_areas_of_half_the_length_are_caught(simulations, least):
+    assert simulations.area_coverage(ROWS["15 rows"], 60, stretch=0.5) < least(RATE, 60)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.5], ids=["classes alike", "classes that differ"])
+def test_gates(simulations, least, spread):
+    assert (simulations.gate_coverage((20, 10, 5, 5), 120, spread=spread) >= least(RATE, 120)).all()
+
+
+def test_gates_of_half_the_length_are_caught(simulations, least):
+    found = simulations.gate_coverage((20, 10, 5, 5), 60, spread=0.0, stretch=0.5)
+    assert (found < least(RATE, 60)).all()
+
+
+FEW = {
+    "5 rows": ([5] * 20, (6, 2)),
+    "3 rows": ([3] * 10, (6, 2)),
+    "2 rows": ([2] * 50, (2, 2)),
+    "1 row": ([1] * 20, (2, 2)),
+    "nearly all right": ([5] * 20, (60, 1)),
+    "nearly all wrong": ([5] * 5, (1, 20)),
+}
+
+
+@pytest.mark.parametrize(("rows", "shape"), FEW.values(), ids=FEW)
+def test_plausible_accuracies(least, rows, shape):
+    rng = np.random.default_rng(0)
+    accuracy, rows = rng.beta(*shape, len(rows)), np.array(rows)
+    truth, found = accuracy.mean(), 0
+    for _ in range(1000):
+        drawn = plausible_accuracies(rng.binomial(rows, accuracy), rows, 1000, rng)
+        low, high = np.quantile(drawn, [0.025, 0.975])
+        found += low <= truth <= high
+    assert found / 1000 >= least(RATE, 1000)
+
+
+def test_a_bootstrap_of_few_rows_is_caught(least):
+    """What `plausible_accuracies` is for: rows drawn within classes cover 86 times of 100."""
+    rng = np.random.default_rng(0)
+    accuracy, rows = rng.beta(6, 2, 10), np.full(10, 3)
+    found = 0
+    for _ in range(1000):
+        share = rng.binomial(rows, accuracy) / rows
+        drawn = (rng.binomial(rows, share, (1000, 10)) / rows).mean(axis=1)
+        low, high = np.quantile(drawn, [0.025, 0.975])
+        found += low <= accuracy.mean() <= high
+    assert found / 1000 < least(RATE, 1000)
+
+
+def test_classes_without_rows_count_as_missed():
+    rng = np.random.default_rng(0)
+    drawn = plausible_accuracies(np.array([40, 0]), np.array([40, 0]), 500, rng)
+    assert 0.4 < drawn.min() < drawn.max() <= 0.5
+    assert (plausible_accuracies(np.array([0]), np.array([0]), 5, rng) == 0).all()
