@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
-from joblib import Parallel, delayed
 
 from cosmo.cache import Cache
 from cosmo.data import load_glyphs
 from cosmo.experts import ESZSL, make_seen_expert
 from cosmo.stages import Stages
-from cosmo.training import Training, _deaf_to_interrupts, train_all
+from cosmo.training import Training, train_all
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +46,17 @@ def test_processes_give_the_same(stages: Stages, tmp_path: Path) -> None:
         np.testing.assert_array_equal(one[key].validation, two[key].validation)
 
 
-@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no signal masks here")
-def test_workers_leave_ctrl_c_to_the_command() -> None:
-    with _deaf_to_interrupts():
-        masks = Parallel(n_jobs=2, return_as="generator_unordered")([delayed(_is_deaf)() for _ in range(2)])
-    assert list(masks) == [True, True]
-    assert not _is_deaf()
-
-
-def _is_deaf() -> bool:
-    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+def test_several_data_sets_and_caches_by_relative_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sizes = (40, 44)
+    places = [Stages(load_glyphs(n_classes=n, samples_per_class=12), Cache(f"cache-{n}")) for n in sizes]
+    expert = ESZSL(gamma=1.0, lam=1.0)
+    said = train_all(
+        [Training(f"{n}", stages, expert) for n, stages in zip(sizes, places, strict=True)], jobs=2
+    )
+    for n, stages in zip(sizes, places, strict=True):
+        assert stages.kept(expert)
+        assert said[stages.key(expert)].test.shape[1] == n
+        assert stages.cache.folder == Path(f"cache-{n}")

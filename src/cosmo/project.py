@@ -19,6 +19,7 @@ from cosmo.data.dataset import DataError
 from cosmo.data.descriptions import match_labels, read_descriptions
 from cosmo.data.samples import Kind, ProjectData, SampleSet, read_samples
 from cosmo.encoders import Encoder, extract, make_encoder
+from cosmo.engines import Engine
 from cosmo.experts import make_seen_expert, make_unseen_expert
 from cosmo.gates import make_gate
 from cosmo.model import Model, fit_model
@@ -178,6 +179,7 @@ class Project:
         *,
         cache: str | Path | None = None,
         on_error: Literal["raise", "skip"] = "raise",
+        engine: Engine | None = None,
     ) -> Model:
         """Train a model on the project's samples.
 
@@ -189,13 +191,15 @@ class Project:
             Folder that keeps features and unfinished work: a training that was stopped goes on.
         on_error : {"raise", "skip"}
             What to do about texts or pictures that cannot be read.
+        engine : Engine, optional
+            Who encodes texts and pictures, see `cosmo.encoders.extract`.
         """
         data = self.load() if data is None else data
         labels = match_labels(data.train.labelled(self.samples), data.descriptions.index)
         items: Any = data.train.items
         encoder = self._encoder(data)
         if encoder is not None and data.kind != "features":
-            found = extract(encoder, items, cache=cache, on_error=on_error)
+            found = extract(encoder, items, cache=cache, on_error=on_error, engine=engine)
             items, labels = found.features, labels[found.rows]
         unit = data.kind == "text"  # sentence encoders give rows of unit length
         model = fit_model(

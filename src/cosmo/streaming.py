@@ -139,21 +139,11 @@ def predict_stream(
         raise ValueError(f"top must be a whole number of at least 1, got {top}")
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-    kind = kind or model.summary.get("kind") or _default_kind(model)
-    usual = model.summary.get("columns", {})
-    batches = open_batches(
-        source,
-        kind,
-        column=column or usual.get({"text": "text", "images": "image"}.get(kind, "")),
-        features=model.feature_names,
-        n_features=int(model.cosmo.n_features_in_),
-        label=label or usual.get("label"),
-        keep=keep,
-    )
-    size = batch_size or (_FEATURE_ROWS if kind == "features" else _ITEMS)
-    predictor = _Predictor(model, batches.source, top, cache, on_error)
+    kind, batches = samples_of(model, source, kind=kind, column=column, label=label, keep=keep)
+    size = batch_size or usual_size(kind)
+    predictor = Predictor(model, batches.source, top, cache, on_error)
     columns = [*(predictor.kept_names(batches.keep)), *predictor.columns]
-    progress = _Progress(batches.n_rows, report)
+    progress = Progress(batches.n_rows, report)
     if hasattr(sink, "write"):
         csv = CsvWriter(raw=raw)
         sink.write(csv.head(columns))
@@ -172,7 +162,13 @@ def predict_stream(
         "skip": on_error == "skip",
         "raw": raw,
     }
-    parts = Parts(path, _bound(model, batches, settings), make_writer(path, raw=raw), restart=restart)
+    bound = {
+        "model": model_digest(model),
+        "input": batches.identity(),
+        "settings": settings,
+        "versions": versions(),
+    }
+    parts = Parts(path, bound, make_writer(path, raw=raw), restart=restart)
     if parts.finished is not None:
         progress.advance(parts.finished, 1.0, found=True)
     else:
@@ -191,7 +187,37 @@ def predict_stream(
     return progress.summary(predictor.skipped)
 
 
-class _Predictor:
+def samples_of(
+    model: Model,
+    source: str | os.PathLike[str],
+    *,
+    kind: Kind | None = None,
+    column: str | None = None,
+    label: str | None = None,
+    keep: Sequence[str] = (),
+) -> tuple[Kind, Batches]:
+    """Return of what kind samples for a model are, and the samples, ready to be read."""
+    if kind is None:
+        kind = model.summary.get("kind") or ("features" if model.encoder_name is None else model.encoder.kind)
+    assert kind is not None
+    usual = model.summary.get("columns", {})
+    return kind, open_batches(
+        source,
+        kind,
+        column=column or usual.get({"text": "text", "images": "image"}.get(kind, "")),
+        features=model.feature_names,
+        n_features=int(model.cosmo.n_features_in_),
+        label=label or usual.get("label"),
+        keep=keep,
+    )
+
+
+def usual_size(kind: Kind) -> int:
+    """Return how many samples to hold in memory."""
+    return _FEATURE_ROWS if kind == "features" else _ITEMS
+
+
+class Predictor:
     """Batches of samples in, columns to keep and a table of predictions out."""
 
     def __init__(
@@ -249,26 +275,17 @@ class _Predictor:
         return found.features, found.rows
 
 
-def _bound(model: Model, batches: Batches, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return what parts depend on."""
+def model_digest(model: Model) -> str:
+    """Return a fingerprint of all that a model's answers depend on."""
     root, arrays = pack(model, "model")
     digest = hashlib.blake2b(json.dumps(root).encode(), digest_size=16)
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
         digest.update(np.ascontiguousarray(arrays[name]).data)
-    return {
-        "model": digest.hexdigest(),
-        "input": batches.identity(),
-        "settings": settings,
-        "versions": versions(),
-    }
+    return digest.hexdigest()
 
 
-def _default_kind(model: Model) -> Kind:
-    return "features" if model.encoder_name is None else model.encoder.kind
-
-
-class _Progress:
+class Progress:
     """Says now and then how far the work is, how fast it goes and how long it will take."""
 
     def __init__(self, total: int | None, report: Callable[[str], None]) -> None:

@@ -1,18 +1,17 @@
-"""Experts trained side by side, each at most once and each in its own process."""
+"""Experts trained side by side, each at most once and each with one thread."""
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from multiprocessing import resource_tracker
 
-from joblib import Parallel, delayed
-from joblib.externals.loky.process_executor import TerminatedWorkerError
 from sklearn.base import BaseEstimator
 
+from cosmo.cache import Cache
+from cosmo.engines import Engine, LocalEngine
 from cosmo.experts import UnseenExpert
 from cosmo.stages import Spoken, Stages
 
@@ -43,7 +42,11 @@ class Training:
 
 
 def train_all(
-    trainings: Sequence[Training], *, jobs: int = 1, report: Callable[[str], None] = lambda text: None
+    trainings: Sequence[Training],
+    *,
+    jobs: int = 1,
+    engine: Engine | None = None,
+    report: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Spoken]:
     """Return what each expert says, by the key of its training.
 
@@ -53,6 +56,9 @@ def train_all(
         Equal ones are done once; what the cache has is not done again.
     jobs : int
         Experts trained at the same time, each in its own process.
+    engine : Engine, optional
+        Who trains, in place of `jobs` processes. On a cluster, the folders of the caches have to be on
+        storage that all machines share.
     report : function of str
         Told whenever an expert is trained.
 
@@ -69,38 +75,38 @@ def train_all(
     1
     """
     tasks = {training.key: training for training in trainings}
-    spoken = {key: _train(task)[1] for key, task in tasks.items() if task.stages.kept(task.expert)}
+    spoken = {
+        key: _train(task.stages, task.expert) for key, task in tasks.items() if task.stages.kept(task.expert)
+    }
     report(f"{len(spoken)} of {len(tasks)} experts are trained already")
-    new = [delayed(_train)(task) for key, task in tasks.items() if key not in spoken]
-    try:
-        with _deaf_to_interrupts():
-            results = Parallel(n_jobs=jobs, return_as="generator_unordered")(new) if new else []
+    new = {key: task for key, task in tasks.items() if key not in spoken}
+    if not new:
+        return spoken
+    # Trainings share data sets: these travel once, by their place in a list.
+    places = {id(task.stages): task.stages for task in new.values()}
+    orders = [(key, list(places).index(id(task.stages)), task.expert) for key, task in new.items()]
+    common = [_located(stages) for stages in places.values()]
+    engine = LocalEngine(jobs) if engine is None else engine
+    with closing(engine.map(_do, orders, common=common, folder=common[0].cache.folder)) as results:
         for key, said in results:
             spoken[key] = said
             report(f"{len(spoken)} of {len(tasks)}: {tasks[key].name}, {said.cpu_seconds:.0f} CPU s")
-    except TerminatedWorkerError as error:
-        raise OSError(
-            "a process that trained an expert was killed, perhaps for want of memory; take fewer jobs "
-            "(--jobs), and run again: what was trained is kept"
-        ) from error
     return spoken
 
 
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Start processes that leave Ctrl-C to this one, which ends them, rather than each complaining of it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # that one's start would open our ears again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def _located(stages: Stages) -> Stages:
+    """Return stages whose cache is found from any working directory; what they computed stays with them."""
+    located = copy(stages)
+    located.cache = Cache(stages.cache.folder.resolve())
+    return located
 
 
-def _train(task: Training) -> tuple[str, Spoken]:
-    """Have an expert trained and kept; return what it says, under its key."""
-    stages, expert = task.stages, task.expert
-    return task.key, stages.unseen(expert) if isinstance(expert, UnseenExpert) else stages.seen(expert)
+def _do(all_stages: Sequence[Stages], order: tuple[str, int, BaseEstimator]) -> tuple[str, Spoken]:
+    """Train an expert; return what it says, under the key of its training."""
+    key, place, expert = order
+    return key, _train(all_stages[place], expert)
+
+
+def _train(stages: Stages, expert: BaseEstimator) -> Spoken:
+    """Have an expert trained and kept."""
+    return stages.unseen(expert) if isinstance(expert, UnseenExpert) else stages.seen(expert)

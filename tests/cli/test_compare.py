@@ -24,6 +24,7 @@ from cosmo.cli import main
 from cosmo.cli.dataset import load
 from cosmo.data import GZSLDataset, load_glyphs, write_xlsa17
 from cosmo.experts import ESZSL, LAGO, UNSEEN_EXPERTS, SimilarityExpert, make_unseen_expert
+from cosmo.page import read_view
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": ""}
 ESZSL_QUICK, SJE_QUICK = "eszsl:gamma=1.0,lam=1.0", "sje:learning_rate=3.0,epochs=2"
@@ -85,7 +86,8 @@ class TestOneRun:
     def test_files(self, plain: Run):
         names = {str(path.relative_to(plain.place)) for path in plain.place.rglob("*") if path.is_file()}
         kept = {name for name in names if name.startswith("cosmo-runs/cache/")}
-        assert names - kept == {"cosmo-runs/CUB/compare.csv", "deep/table.md"}
+        written = {f"cosmo-runs/CUB-compare/{name}" for name in ("compare.csv", "report.html")}
+        assert names - kept == written | {"deep/table.md"}
         kinds = sorted(Path(name).name.split("-")[0] for name in kept)
         assert kinds == ["seen", "unseen", "unseen", "unseen"]  # one seen expert for both descriptions
 
@@ -104,9 +106,18 @@ class TestOneRun:
         assert found["att_splits", "ESZSL gamma=1.0,lam=1.0", "alone"] == 21.0
         assert found.drop(index=("att_splits", "ESZSL gamma=1.0,lam=1.0", "alone")).isna().all()
 
+    def test_page(self, plain: Run):
+        view = read_view((plain.place / "cosmo-runs" / "CUB-compare" / "report.html").read_text("utf-8"))
+        assert [one["name"] for one in view["sets"]] == ["CUB, att_splits", "CUB, sent_splits"]
+        rows = [row for one in view["sets"] for row in one["tables"][0]["rows"]]
+        assert [row[:2] for row in rows] == plain.table[["method", "way"]].to_numpy().tolist()
+        assert [row[5] for row in rows] == pytest.approx(list(plain.table["acc_h"]), abs=1e-5)
+        assert sum(len(one["curves"]) for one in view["sets"]) == len(rows)
+
     def test_printed(self, plain: Run):
         lines = plain.out.splitlines()
-        assert "all numbers: cosmo-runs/CUB/compare.csv" in lines
+        assert "all numbers: cosmo-runs/CUB-compare/compare.csv" in lines
+        assert "report: cosmo-runs/CUB-compare/report.html" in lines
         assert "tables: deep/table.md" in lines
         (left_out,) = [line for line in lines if "left out" in line]
         assert left_out.startswith("LAGO singletons,epochs=2: left out; LAGO takes descriptions for the prob")

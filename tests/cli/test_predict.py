@@ -114,3 +114,41 @@ def test_help_has_examples_and_explains_columns(capsys: pytest.CaptureFixture[st
     page = capsys.readouterr().out
     for text in ("  cosmo predict model.cosmo new.csv", "p_seen", "--restart", "apostrophe"):
         assert text in page
+
+
+class TestPartitions:
+    @pytest.fixture
+    def rows(self, home: Path, tmp_path: Path) -> Path:
+        (tmp_path / "rows").mkdir()
+        table = pd.read_csv(home / "new.csv", dtype={"id": str})
+        for k in range(2):
+            table[k::2].to_parquet(tmp_path / "rows" / f"{k}.parquet")
+        return tmp_path / "rows"
+
+    def test_folder(self, home: Path, rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        out = tmp_path / "out"
+        options = ["--out", str(out), "--keep", "id", "--format", "csv", "--jobs", "1"]
+        assert main(["predict", str(home / "model.cosmo"), str(rows), *options]) == 0
+        assert f"{out}: 50 rows" in capsys.readouterr().err
+        found = pd.concat(pd.read_csv(path, dtype={"id": str}) for path in out.iterdir())
+        assert sorted(found["id"]) == [f"{k:03}" for k in range(50)]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ([], "name a folder for the predictions by --out"),
+            (["--out", "answers.csv"], "name a folder, and the kind of file by --format csv"),
+            (["--out", "answers", "--scheduler", "tcp://x:1"], "add --engine dask"),
+            (["--out", "answers", "--engine", "dask"], "start a scheduler (`dask scheduler`)"),
+            (["--out", "answers", "--jobs", "0"], "--jobs must be at least 1"),
+        ],
+    )
+    def test_options(
+        self, home: Path, rows: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+    ):
+        assert main(["predict", str(home / "model.cosmo"), str(rows), *options]) == 2
+        assert message in capsys.readouterr().err
+
+    def test_options_for_partitions_only(self, argv: list[str], capsys: pytest.CaptureFixture[str]):
+        assert main([*argv, "--format", "csv"]) == 2
+        assert "--format is for partitioned input" in capsys.readouterr().err

@@ -15,13 +15,15 @@ from rich.text import Text
 from cosmo.cache import Cache
 from cosmo.cli.console import plain_console, progress
 from cosmo.cli.dataset import add_dataset_options, check_dataset, load
+from cosmo.cli.engines import add_engine_options, engine_of
 from cosmo.cli.experts import expert_name
-from cosmo.compare import Contender, compare
+from cosmo.compare import Answer, Contender, compare
 from cosmo.data import GZSLDataset
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS, UnseenExpert, make_seen_expert, make_unseen_expert
 from cosmo.experts.generative import GenerativeExpert
 from cosmo.extras import import_torch
 from cosmo.files import write_whole
+from cosmo.page import comparison_view, render_page
 
 _EPILOG = """\
 methods (--methods), with parameters or a published setting after a colon:
@@ -34,7 +36,8 @@ examples:
   cosmo compare --methods eszsl lago lago:variant=singletons "dem:CUB"
 
 Every expert is trained once and kept in --cache: a run that was stopped goes on where it was, and a method
-that is added later costs only itself. Experts are trained in --jobs processes of one thread each.
+that is added later costs only itself. Experts are trained in --jobs processes of one thread each,
+or on a cluster: --engine dask --scheduler ADDRESS, with --cache on storage that all machines share.
 """
 
 GENERATIVE = tuple(name for name, kind in UNSEEN_EXPERTS.items() if issubclass(kind, GenerativeExpert))
@@ -74,9 +77,11 @@ def parser() -> argparse.ArgumentParser:
         help="draws the validation split, and the samples of 'glyphs' (default %(default)s)")  # fmt: skip
     add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
         help="experts trained at the same time (default: one for each processor, %(default)s)")  # fmt: skip
+    add_engine_options(options)
     add("--cache", default="cosmo-runs/cache", metavar="DIR",
         help="where trained experts' predictions are kept (default %(default)s)")  # fmt: skip
-    add("--out", metavar="DIR", help="where compare.csv goes (default cosmo-runs/DATASET)")
+    add("--out", metavar="DIR",
+        help="where compare.csv and report.html go (default cosmo-runs/DATASET-compare)")  # fmt: skip
     add("--write", metavar="FILE", help="write the tables as Markdown, too")
     add("-q", "--quiet", action="store_true", help="no progress")
     return options
@@ -84,44 +89,48 @@ def parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    if args.jobs < 1:
-        raise ValueError(f"--jobs must be at least 1, got {args.jobs}")
     check_dataset(args.dataset)
     methods = [name for word in args.methods for name in _GROUPS.get(word, (word,))]
     experts = {name: make_unseen_expert(name) for name in dict.fromkeys(methods)}
     name = Path(args.dataset).resolve().name
-    out = Path(args.out) if args.out else Path("cosmo-runs", name)
+    out = Path(args.out) if args.out else Path("cosmo-runs", f"{name}-compare")  # beside that of `cosmo run`
     out.mkdir(parents=True, exist_ok=True)
     if args.write:
         Path(args.write).parent.mkdir(parents=True, exist_ok=True)
         if Path(args.write).is_dir():
             raise ValueError(f"--write {args.write} is a folder; name a file")
     tables: dict[str, pd.DataFrame] = {}
+    answers: dict[str, list[Answer]] = {}
     reasons: dict[str, dict[str, str]] = {}
-    with progress(quiet=args.quiet) as step:
+    with progress(quiet=args.quiet) as step, engine_of(args, step) as engine:
         for descriptions in args.descriptions if args.dataset != "glyphs" else ["attributes"]:
             step(f"loading {args.dataset}, {descriptions}")
             contenders, reasons[descriptions] = _contenders(args, experts, descriptions)
             if not contenders:
                 why = "; ".join(f"{method}: {reason}" for method, reason in reasons[descriptions].items())
                 raise ValueError(f"no method can take {descriptions}: {why}")
+            answers[descriptions] = []
             tables[descriptions] = compare(
                 contenders,
                 Cache(args.cache),
                 seen=make_seen_expert(args.seen),
                 seed=args.seed,
-                jobs=args.jobs,
+                engine=engine,
                 report=step,
+                told=answers[descriptions].append,
             )
+        step("writing the report")
+        whole = pd.concat(tables, names=["descriptions"]).reset_index(level=0)
+        write_whole(out / "compare.csv", whole.to_csv(index=False).encode())
+        write_whole(out / "report.html", render_page(comparison_view(name, answers, tables)).encode())
     console = plain_console()
     console.width = max(console.width, 120)  # a narrow window wraps lines; numbers are never cut
     for descriptions, table in tables.items():
         console.print(_terminal(table, f"{name}, {descriptions}: test, percent, 95 % intervals"))
         for method, reason in reasons[descriptions].items():
             console.print(f"{method}: left out; {reason}", soft_wrap=True)
-    whole = pd.concat(tables, names=["descriptions"]).reset_index(level=0)
-    write_whole(out / "compare.csv", whole.to_csv(index=False).encode())
     console.print(f"all numbers: {out / 'compare.csv'}", soft_wrap=True)
+    console.print(f"report: {out / 'report.html'}", soft_wrap=True)
     if args.write:
         write_whole(Path(args.write), _document(args, name, tables, reasons).encode())
         console.print(f"tables: {args.write}", soft_wrap=True)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from cosmo.card import card_text
 from cosmo.cli.console import plain_console, progress
+from cosmo.cli.engines import add_engine_options, engine_of
 from cosmo.cli.experts import expert_name
 from cosmo.cli.samples import add_project_options, project_of
+from cosmo.engines import Engine
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS
 from cosmo.gates import GATES
 from cosmo.model import Model
@@ -26,6 +31,9 @@ examples:
   cosmo fit pictures --descriptions attributes.csv --unseen lago --gate evidence
 
 A training that was stopped goes on where it was (--cache). Equal samples, options and seeds give equal files.
+
+Many texts or pictures can be encoded by --jobs processes, or on a cluster: --engine dask --scheduler ADDRESS,
+with --cache, and the pictures, on storage that all machines share.
 """
 
 
@@ -49,6 +57,9 @@ def parser() -> argparse.ArgumentParser:
     add("--gate", choices=list(GATES), metavar="NAME",
         help="what tells samples of the ones from those of the others (default: confidence)")  # fmt: skip
     add("--seed", type=int, help="draws what is held out (default 0)")
+    add("--jobs", type=int, metavar="N",
+        help="processes that encode texts and pictures (default: this one)")  # fmt: skip
+    add_engine_options(options)
     add("--out", default="model.cosmo", metavar="FILE", help="where to write (default %(default)s)")
     add("-q", "--quiet", action="store_true", help="no progress")
     return options
@@ -62,15 +73,23 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(
             f"--out {out}: " + ("a folder; name a file" if out.is_dir() else "there is no such folder")
         )
-    with progress(quiet=args.quiet) as step:
+    with progress(quiet=args.quiet) as step, _engine(args, step) as engine:
         step(f"reading {project.samples} and {project.descriptions}")
         data = project.load()
         step(f"{len(data.train)} samples ({data.kind}), {len(data.descriptions)} classes described")
-        model = project.fit(data, cache=args.cache, on_error="skip" if args.skip else "raise")
+        model = project.fit(data, cache=args.cache, on_error="skip" if args.skip else "raise", engine=engine)
         model.save(out)
         step(f"wrote {out}, {out.stat().st_size / 1000:.0f} kB")
     print_fit(model)
     return 0
+
+
+def _engine(args: argparse.Namespace, report: Callable[[str], None]) -> AbstractContextManager[Engine | None]:
+    """Return who encodes; None for this process with all its threads."""
+    if args.engine == "local" and args.scheduler is None and args.jobs is None:
+        return nullcontext()
+    args.jobs = args.jobs if args.jobs is not None else os.cpu_count() or 1
+    return engine_of(args, report)
 
 
 def print_fit(model: Model) -> None:

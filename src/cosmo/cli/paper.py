@@ -14,7 +14,9 @@ from rich.text import Text
 
 from cosmo.cache import Cache
 from cosmo.cli.console import plain_console, progress
+from cosmo.cli.engines import add_engine_options, engine_of
 from cosmo.files import write_whole
+from cosmo.page import render_page
 from cosmo.paper.document import Section, as_html, as_markdown
 from cosmo.paper.holdings import DATASETS, look_into
 from cosmo.paper.reproduce import PARTS, Reproduction
@@ -40,8 +42,11 @@ examples:
 
 DATA is laid out as xlsa17/CUB/{{att_splits,res101}}.mat and predictions/LAGO/CUB/*.npz; what is missing is
 named. Experts are trained once and kept in --cache: a run that was stopped goes on, a second run is quick.
+They are trained in --jobs processes, or on a cluster: --engine dask --scheduler ADDRESS, with --cache on
+storage that all machines share.
 
-files written to --out: paper.md, paper.html, tables/*.csv, tables/*.tex, figures/*.png, figures/*.svg
+files written to --out: paper.md, paper.html, tables/*.csv, tables/*.tex, figures/*.png, figures/*.svg, and
+report.html, the planes of whatever was computed to play with: thresholds, gates, classes, single samples
 """
 
 
@@ -77,6 +82,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
         help="experts trained at the same time (default: one for each processor, %(default)s)")  # fmt: skip
+    add_engine_options(options)
     add("--cache", default="cosmo-runs/cache", metavar="DIR",
         help="where trained experts' predictions are kept (default %(default)s)")  # fmt: skip
     add("--out", default="cosmo-runs/paper", metavar="DIR", help="where to write (default %(default)s)")
@@ -87,8 +93,6 @@ def parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    if args.jobs < 1:
-        raise ValueError(f"--jobs must be at least 1, got {args.jobs}")
     for name in ("dataset", "expert", "source"):
         if getattr(args, name):
             setattr(args, name, list(dict.fromkeys(getattr(args, name))))
@@ -102,19 +106,25 @@ def run(args: argparse.Namespace) -> int:
         Path(args.write).parent.mkdir(parents=True, exist_ok=True)
         if Path(args.write).is_dir():
             raise ValueError(f"--write {args.write} is a folder; name a file")
-    with progress(quiet=args.quiet) as step:
-        runner = Runner(holdings, Cache(args.cache), jobs=args.jobs, report=step)
+    with progress(quiet=args.quiet) as step, engine_of(args, step) as engine:
+        runner = Runner(holdings, Cache(args.cache), engine=engine, report=step)
         made = Reproduction(runner, out, datasets, args.expert, args.source, args.search, args.sample)
         sections = made.sections(parts)
         command = _command(args)
         write_whole(out / "paper.md", as_markdown(sections, command, pictures=Path("figures")).encode())
-        write_whole(out / "paper.html", as_html(sections, command).encode())
+        view = made.view(command)
+        if view is not None:
+            write_whole(out / "report.html", render_page(view).encode())
+        page = as_html(sections, command, planes=None if view is None else "report.html")
+        write_whole(out / "paper.html", page.encode())
         if args.write:
             write_whole(Path(args.write), as_markdown(sections, command).encode())
     console = plain_console()
     for section in sections:
         _print(console, section)
     console.print(f"page: {out / 'paper.html'}", soft_wrap=True)
+    if view is not None:
+        console.print(f"report: {out / 'report.html'}", soft_wrap=True)
     return 0
 
 

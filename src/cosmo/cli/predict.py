@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from pathlib import Path
+from typing import Any
 
 from cosmo.cli.console import plain_console, progress
+from cosmo.cli.engines import add_engine_options, engine_of
 from cosmo.cli.samples import add_model_option, load_model
+from cosmo.partitions import is_partitioned, predict_partitions
 from cosmo.streaming import predict_stream
 
 _EPILOG = """\
@@ -16,6 +21,8 @@ examples:
   cosmo predict model.cosmo messages.jsonl --out classes.jsonl --top 5
   cosmo predict model.cosmo pictures --out classes.csv --skip
   cosmo predict model.cosmo bird.jpg --top 3
+  cosmo predict model.cosmo rows --out classes            a folder of Parquet files: a file for each
+  cosmo predict model.cosmo "rows/*.parquet" --out classes --engine dask --scheduler tcp://10.0.0.1:8786
 
 columns:
   row           number of the sample, from 1; or the columns named by --keep; or the path of a picture
@@ -26,6 +33,10 @@ columns:
 Input is read in pieces and may be larger than the memory. What is done is kept in FILE.parts until all is
 done: after an interruption of any kind the same command goes on where it was, and the file becomes the same,
 byte by byte. If the model, the input or an option has changed since, this is said; --restart begins anew.
+
+Partitioned input (a folder with Parquet files, a pattern of names, or any Parquet file with --engine dask)
+gives a folder: a file for each partition, done side by side by --jobs processes or by the workers of a Dask
+cluster (docs/guides/cluster.md). Files above 262144 rows are cut where their row groups end.
 
 Spreadsheets run cells that begin with = + - @ as formulas. In CSV such text (not numbers) therefore gets an
 apostrophe in front; --raw leaves it as it is, as JSONL and Parquet always do.
@@ -44,8 +55,15 @@ def parser() -> argparse.ArgumentParser:
     add = options.add_argument
     add("input", metavar="INPUT",
         help="samples like those of the training: .csv, .tsv, .parquet or .jsonl; features also .npy or "
-        ".npz; pictures also a folder, or one picture")  # fmt: skip
-    add("--out", metavar="FILE", help="where to write: .csv, .parquet or .jsonl (default: CSV on the screen)")
+        ".npz; pictures also a folder, or one picture; a folder with Parquet files")  # fmt: skip
+    add("--out", metavar="FILE",
+        help="where to write: .csv, .parquet or .jsonl (default: CSV on the screen); a folder for "
+        "partitioned input")  # fmt: skip
+    add("--format", choices=["parquet", "csv", "jsonl"],
+        help="of the files for partitioned input (default parquet)")  # fmt: skip
+    add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
+        help="partitions at the same time (default: one for each processor, %(default)s)")  # fmt: skip
+    add_engine_options(options)
     add("--keep", nargs="+", default=[], metavar="COLUMN", help="columns of the input to pass on")
     add("--top", type=int, default=3, metavar="K", help="how many classes to name (default %(default)s)")
     add("--text", metavar="COLUMN", help="the samples are texts, in this column")
@@ -69,24 +87,32 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--top must be at least 1, got {args.top}")
     if args.batch is not None and args.batch < 1:
         raise ValueError(f"--batch must be at least 1, got {args.batch}")
+    partitioned = args.engine == "dask" or is_partitioned(args.input)
+    _check(args, partitioned)
+    options: dict[str, Any] = {
+        "kind": "text" if args.text else "images" if args.image else None,
+        "column": args.text or args.image,
+        "label": args.label,
+        "keep": args.keep,
+        "top": args.top,
+        "batch_size": args.batch,
+        "cache": args.cache,
+        "on_error": "skip" if args.skip else "raise",
+        "raw": args.raw,
+        "restart": args.restart,
+    }
     with progress(quiet=args.quiet) as step:
         step(f"loading {args.model}")
         model = load_model(args)
-        summary = predict_stream(
-            model,
-            args.input,
-            sys.stdout if args.out is None else args.out,
-            kind="text" if args.text else "images" if args.image else None,
-            column=args.text or args.image,
-            label=args.label,
-            keep=args.keep,
-            top=args.top,
-            batch_size=args.batch,
-            cache=args.cache,
-            on_error="skip" if args.skip else "raise",
-            raw=args.raw,
-            restart=args.restart,
-        )
+        if partitioned:
+            with engine_of(args, step) as engine:
+                summary = predict_partitions(
+                    model, args.input, args.out, engine=engine, format=args.format or "parquet", **options
+                )
+        else:
+            summary = predict_stream(
+                model, args.input, sys.stdout if args.out is None else args.out, **options
+            )
     if args.out is not None and not args.quiet:
         found = f", {summary.found} of them from an earlier run" if summary.found else ""
         skipped = f"; {summary.skipped} samples left out" if summary.skipped else ""
@@ -94,3 +120,20 @@ def run(args: argparse.Namespace) -> int:
             f"{args.out}: {summary.rows} rows{found}{skipped}"
         )
     return 0
+
+
+def _check(args: argparse.Namespace, partitioned: bool) -> None:
+    """Refuse options that do not go with the input."""
+    if not partitioned:
+        for name in ("format", "scheduler"):
+            if getattr(args, name) is not None:
+                raise ValueError(f"--{name} is for partitioned input, which {args.input} is not")
+        return
+    if args.out is None:
+        raise ValueError(f"{args.input} is partitioned: name a folder for the predictions by --out")
+    suffix = Path(args.out).suffix
+    if suffix in (".csv", ".jsonl", ".parquet"):
+        raise ValueError(
+            f"--out {args.out}: {args.input} is partitioned and gives a folder with a file for each "
+            f"partition; name a folder, and the kind of file by --format {suffix[1:]}"
+        )

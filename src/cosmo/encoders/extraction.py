@@ -10,8 +10,9 @@ import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmo.encoders.base import Encoder, ItemError
+from cosmo.engines import Engine
 from cosmo.files import write_whole
 
 __all__ = ["Extraction", "ExtractionError", "Problem", "extract"]
@@ -78,6 +80,7 @@ def extract(
     *,
     cache: str | os.PathLike[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
+    engine: Engine | None = None,
     report: Callable[[str], None] = logger.info,
 ) -> Extraction:
     """Encode many items, going on where an earlier run stopped.
@@ -94,6 +97,9 @@ def extract(
     on_error : {"raise", "skip"}
         What to do about items that cannot be read: raise an error that names them, after all were tried
         or many were found, or leave them out and list them in `problems`.
+    engine : Engine, optional
+        Who encodes, 256 items at a time; by default this process. On a cluster, the cache (which it needs)
+        and the files of pictures have to be on storage that all machines share.
     report : callable
         Gets a line on the progress every few seconds; by default it goes to the logger "cosmo".
 
@@ -118,25 +124,35 @@ def extract(
         raise ValueError(f'on_error must be "raise" or "skip", got {on_error!r}')
     if isinstance(items, str | bytes):
         raise TypeError(f"items must be a sequence of {encoder.kind}, not one; put it into a list")
-    store = None if cache is None else _Store(Path(cache), encoder)
+    home = None if cache is None else Path(cache).resolve()
+    if engine is not None and encoder.kind == "images":  # who encodes may be in another directory
+        items = [Path(item).resolve() if isinstance(item, str | os.PathLike) else item for item in items]
+    chunks = ((start, items[start : start + _CHUNK]) for start in range(0, len(items), _CHUNK))
+    if engine is None:
+        store = None if home is None else _Store(home, encoder.identity, encoder.n_features)
+        results = (_encode_chunk(encoder, store, *chunk) for chunk in chunks)
+    else:
+        if home is not None:
+            home.mkdir(parents=True, exist_ok=True)
+        results = engine.map(_encode_apart, chunks, common=(encoder, home), folder=home)
     features = np.empty((len(items), encoder.n_features), dtype=np.float32)
     kept = np.ones(len(items), dtype=bool)
     problems: list[Problem] = []
     progress = _Progress(len(items), encoder.kind, report)
-    pool = ThreadPoolExecutor(_READERS)
-    try:
-        for start in range(0, len(items), _CHUNK):
-            chunk = items[start : start + _CHUNK]
-            into = features[start : start + _CHUNK]
-            made, failed = _encode_chunk(encoder, chunk, into, store, pool)
-            for place, reason in sorted(failed.items()):
-                kept[start + place] = False
-                problems.append(Problem(start + place, _name(chunk[place]), reason))
-            progress.advance(len(chunk), made)
-            if on_error == "raise" and len(problems) >= _MOST_NAMED:
-                raise ExtractionError(problems, encoder.kind, all_looked_at=start + len(chunk) == len(items))
-    finally:
-        pool.shutdown(cancel_futures=True)
+    early: dict[int, dict[int, str]] = {}  # what failed in chunks that came before their turn
+    turn = 0
+    with closing(results):
+        for start, rows, made, failed in results:
+            features[start : start + len(rows)] = rows
+            progress.advance(len(rows), made)
+            early[start] = failed
+            while turn in early:
+                for row, reason in sorted(early.pop(turn).items()):
+                    kept[row] = False
+                    problems.append(Problem(row, _name(items[row]), reason))
+                turn = min(turn + _CHUNK, len(items))
+                if on_error == "raise" and len(problems) >= _MOST_NAMED:
+                    raise ExtractionError(problems, encoder.kind, all_looked_at=turn == len(items))
     if problems and on_error == "raise":
         raise ExtractionError(problems, encoder.kind, all_looked_at=True)
     for problem in problems:
@@ -144,38 +160,48 @@ def extract(
     return Extraction(features[kept] if problems else features, np.flatnonzero(kept), tuple(problems))
 
 
+def _encode_apart(
+    common: tuple[Encoder, Path | None], chunk: tuple[int, Sequence[Any]]
+) -> tuple[int, NDArray[np.float32], int, dict[int, str]]:
+    """Do a chunk in a process that an engine chose."""
+    encoder, home = common
+    store = None if home is None else _open_store(home, encoder.identity, encoder.n_features)
+    return _encode_chunk(encoder, store, *chunk)
+
+
 def _encode_chunk(
-    encoder: Encoder,
-    chunk: Sequence[Any],
-    into: NDArray[np.float32],
-    store: _Store | None,
-    pool: ThreadPoolExecutor,
-) -> tuple[int, dict[int, str]]:
-    """Fill in features; return how many had to be made, and the places that failed with their reasons."""
+    encoder: Encoder, store: _Store | None, start: int, chunk: Sequence[Any]
+) -> tuple[int, NDArray[np.float32], int, dict[int, str]]:
+    """Return the row of the first item, features, how many had to be made, and which rows failed why."""
+    features = np.zeros((len(chunk), encoder.n_features), dtype=np.float32)
     failed: dict[int, str] = {}
     wanted = list(range(len(chunk)))
     digests: dict[int, bytes] = {}
-    if store is not None:
-        for place, digest in enumerate(pool.map(partial(_try, partial(_digest, encoder)), chunk)):
-            if isinstance(digest, ItemError):
-                failed[place] = str(digest)
-            else:
-                digests[place] = digest
-        found = store.find(digests, into)
-        wanted = [place for place in digests if place not in found]
     made: list[int] = []
-    reads = pool.map(partial(_try, encoder.read), [chunk[place] for place in wanted])
-    reading = zip(wanted, reads, strict=True)
-    while batch := list(islice(reading, encoder.batch_size)):
-        good = [(place, item) for place, item in batch if not isinstance(item, ItemError)]
-        failed.update((place, str(item)) for place, item in batch if isinstance(item, ItemError))
-        if good:
-            places = [place for place, _ in good]
-            into[places] = encoder.encode_batch([item for _, item in good])
-            made += places
+    pool = ThreadPoolExecutor(_READERS)
+    try:
+        if store is not None:
+            for place, digest in enumerate(pool.map(partial(_try, partial(_digest, encoder)), chunk)):
+                if isinstance(digest, ItemError):
+                    failed[place] = str(digest)
+                else:
+                    digests[place] = digest
+            found = store.find(digests, features)
+            wanted = [place for place in digests if place not in found]
+        reads = pool.map(partial(_try, encoder.read), [chunk[place] for place in wanted])
+        reading = zip(wanted, reads, strict=True)
+        while batch := list(islice(reading, encoder.batch_size)):
+            good = [(place, item) for place, item in batch if not isinstance(item, ItemError)]
+            failed.update((place, str(item)) for place, item in batch if isinstance(item, ItemError))
+            if good:
+                places = [place for place, _ in good]
+                features[places] = encoder.encode_batch([item for _, item in good])
+                made += places
+    finally:
+        pool.shutdown(cancel_futures=True)
     if store is not None and made:
-        store.add([digests[place] for place in made], into[made])
-    return len(made), failed
+        store.add([digests[place] for place in made], features[made])
+    return start, features, len(made), {start + place: reason for place, reason in failed.items()}
 
 
 def _try(function: Callable[[Any], Any], item: Any) -> Any:
@@ -196,14 +222,20 @@ def _name(item: Any) -> str:
     return name if isinstance(item, os.PathLike) or len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
 
 
+@lru_cache(maxsize=1)
+def _open_store(folder: Path, identity: str, n_features: int) -> _Store:
+    """Return a store; opened once in a process, since that takes a look at every file."""
+    return _Store(folder, identity, n_features)
+
+
 class _Store:
     """Features on disk: files of a few hundred rows each, with the digest of the item of each row."""
 
-    def __init__(self, folder: Path, encoder: Encoder) -> None:
+    def __init__(self, folder: Path, identity: str, n_features: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        self._prefix = f"features-{encoder.identity}-"
-        self._n_features = encoder.n_features
+        self._prefix = f"features-{identity}-"
+        self._n_features = n_features
         self._place: dict[bytes, tuple[Path, int]] = {}
         for path in folder.glob(f"{self._prefix}*.npz"):
             for row, digest in enumerate(self._read(path, "digests")):

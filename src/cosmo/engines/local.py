@@ -1,0 +1,108 @@
+"""`LocalEngine`: tasks in this process, or in several on this machine."""
+
+from __future__ import annotations
+
+import signal
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from multiprocessing import resource_tracker
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import joblib
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from cosmo.engines.base import Engine, Result, Task
+
+__all__ = ["LocalEngine", "deaf_to_interrupts"]
+
+
+class LocalEngine(Engine):
+    """Does tasks on this machine.
+
+    Parameters
+    ----------
+    jobs : int
+        Processes; with one, tasks are done in this one, in their order.
+
+    Examples
+    --------
+    >>> sorted(LocalEngine(jobs=2).map(pow, range(5), common=2))
+    [1, 2, 4, 8, 16]
+    """
+
+    def __init__(self, jobs: int = 1) -> None:
+        if jobs < 1:
+            raise ValueError(f"jobs must be at least 1, got {jobs}")
+        self.jobs = jobs
+
+    def map(
+        self,
+        function: Callable[[Any, Task], Result],
+        tasks: Iterable[Task],
+        *,
+        common: Any = None,
+        folder: Path | None = None,
+    ) -> Generator[Result]:
+        """Yield results as they get done, see `Engine.map`."""
+        if self.jobs > 1:
+            yield from self._apart(function, tasks, common)
+            return
+        for task in tasks:
+            with threadpool_limits(1):
+                result = function(common, task)
+            yield result
+
+    def close(self) -> None:
+        """Do nothing: processes end by themselves when they have been idle for a while."""
+
+    def _apart(
+        self, function: Callable[[Any, Task], Result], tasks: Iterable[Task], common: Any
+    ) -> Generator[Result]:
+        with TemporaryDirectory(prefix="cosmo-", ignore_cleanup_errors=True) as scratch:
+            path = str(Path(scratch, "common"))
+            joblib.dump(common, path)
+            calls = (joblib.delayed(_do)(function, path, task) for task in tasks)
+            with deaf_to_interrupts():
+                results = joblib.Parallel(n_jobs=self.jobs, return_as="generator_unordered")(calls)
+            try:
+                for result in results:  # noqa: UP028  (which would close the results before we can)
+                    yield result
+            except TerminatedWorkerError as error:
+                raise OSError(
+                    "a process that did a part of the work was killed, perhaps for want of memory; take "
+                    "fewer jobs (--jobs), and run again: what was done is kept"
+                ) from error
+            finally:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # that not all were wanted: whoever stops knows
+                    results.close()
+
+
+def _do(function: Callable[[Any, Task], Result], path: str, task: Task) -> Result:
+    threadpool_limits(1)  # for good: the process is the engine's
+    return function(_common(path), task)
+
+
+@lru_cache(maxsize=1)
+def _common(path: str) -> Any:
+    """Return what all tasks share; its arrays are in memory once for all processes."""
+    return joblib.load(path, mmap_mode="r")
+
+
+@contextmanager
+def deaf_to_interrupts() -> Iterator[None]:
+    """Start processes that leave Ctrl-C to this one, which ends them, rather than each complaining of it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # that one's start would open our ears again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmo.engines import DaskEngine
+from cosmo.engines.local import deaf_to_interrupts
+
+sys.path.append(str(Path(__file__).parent))  # for the workers, which get ours
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """Two worker processes of one thread each."""
+    distributed = pytest.importorskip("distributed")
+    with deaf_to_interrupts():
+        cluster = distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            silence_logs=50,
+        )
+    with cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def engine(cluster: Any) -> Iterator[DaskEngine]:
+    with DaskEngine(cluster.scheduler_address) as engine:
+        yield engine
