@@ -14,7 +14,6 @@ import json
 import logging
 import sys
 import textwrap
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -163,7 +162,7 @@ class Cache:
                 return dict(file)
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile) as error:
+        except Exception as error:  # what a damaged file raises depends on where it is damaged
             self._unreadable(path, error)
         found = {name: np.asarray(value) for name, value in compute().items()}
         for name, value in found.items():
@@ -188,7 +187,7 @@ class Cache:
             self._unreadable(path, "not a JSON object")
         except FileNotFoundError:
             pass
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             self._unreadable(path, error)
         return {}
 

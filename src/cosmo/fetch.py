@@ -16,7 +16,8 @@ from urllib.parse import unquote, urlsplit
 import pooch
 import requests
 
-from cosmo.unpacking import is_archive, unpack
+from cosmo.files import write_whole
+from cosmo.unpacking import ArchiveError, is_archive, unpack
 
 __all__ = ["ARCHIVES", "Archive", "FetchError", "Fetched", "ResumingDownloader", "fetch"]
 
@@ -209,27 +210,39 @@ def fetch(
     filename = Path(unquote(urlsplit(archive.urls[0] if archive else urls[0]).path)).name
     if not filename or filename == "..":
         raise ValueError(f"{urls[0]!r} does not end in the name of a file")
-    home = Path(to)
-    file = home / filename
+    home, file = Path(to), Path(to, filename)
     noted = file.with_name(f"{file.name}.sha256")
     known = f"sha256:{sha256.lower()}" if sha256 else archive.checksum if archive else None
     first_use = known is None
     if known is None and noted.exists():
-        known = f"sha256:{noted.read_text(encoding='utf-8').split()[0]}"
+        known = f"sha256:{_read_note(noted)}"
     home.mkdir(parents=True, exist_ok=True)
+    was_here = file.exists()
     _download(addresses, file, known, noted if first_use else None, archive, report)
-    if known is None:
-        digest = pooch.file_hash(str(file))
-        noted.write_text(f"{digest}  {file.name}\n", encoding="utf-8")
-        known = f"sha256:{digest}"
-        report(f"no checksum is known of {file.name}: this one is trusted and kept in {noted.name}")
     folder = home / name
     if folder.exists():
         report(f"{folder} is there already; remove it to unpack {file.name} again")
     else:
         report(f"unpacking {file}")
-        unpack(file, folder)
+        try:
+            unpack(file, folder)
+        except ArchiveError:
+            if known is None and not was_here:  # else it would be found, and fail, for ever
+                file.unlink()
+            raise
+    if known is None:
+        digest = pooch.file_hash(str(file))
+        write_whole(noted, f"{digest}  {file.name}\n".encode())
+        known = f"sha256:{digest}"
+        report(f"no checksum is known of {file.name}: this one is trusted and kept in {noted.name}")
     return Fetched(file, folder, known, first_use)
+
+
+def _read_note(noted: Path) -> str:
+    """Return the checksum that was kept of the first download."""
+    if match := re.match(rb"([0-9a-f]{64})\s", noted.read_bytes()):
+        return match[1].decode()
+    raise FetchError(f"{noted}: holds no checksum; if you trust the file beside it, remove this one")
 
 
 def _download(
@@ -242,8 +255,7 @@ def _download(
 ) -> None:
     """Get a file from the first address that has the right one."""
     pooch.get_logger().setLevel(logging.WARNING)  # progress is told by the downloader
-    failures = []
-    waiting = list(addresses)
+    failures, waiting = [], list(addresses)
     while waiting:
         url = waiting.pop(0)
         downloader = ResumingDownloader(
@@ -349,7 +361,7 @@ class ResumingDownloader:
             length = answer.headers.get("Content-Length")
             total_size = None if length is None else start + int(length)
             state = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
-            self._note.write_text(json.dumps({"url": url, "state": state}), encoding="utf-8")
+            write_whole(self._note, json.dumps({"url": url, "state": state}).encode())
             self._receive(answer, start, total_size)
 
     def _validator(self, url: str) -> str | None:

@@ -5,27 +5,35 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+try:
+    import fcntl
+except ImportError:  # Windows: two runs at once are not noticed there
+    fcntl = None  # type: ignore[assignment]
+
 from cosmo.data.batches.base import Columns
 from cosmo.data.dataset import DataError
-from cosmo.files import write_whole
+from cosmo.files import draft_of, sync, write_whole
 from cosmo.tabulating import Writer
 
 __all__ = ["Parts"]
 
-_MANIFEST = "manifest.json"
+_MANIFEST, _LOCK = "manifest.json", "lock"
 
 
 class Parts:
     r"""The finished parts of a file, in a folder beside it, until all are there.
 
     Every change on disk is whole or not at all, so at any moment the folder says how far the work is: a
-    manifest (what the parts depend on), the parts in order, then the file itself, then nothing.
+    manifest (what the parts depend on), the parts in order, then the file itself, then nothing. Another
+    process that wants to write the same file meanwhile is refused.
 
     Parameters
     ----------
@@ -69,21 +77,36 @@ class Parts:
                 f"{path}: " + ("a folder, not a file" if path.is_dir() else "there is no such folder")
             )
         if self._folder.exists() and not self._manifest.exists():
-            strange = [one.name for one in self._folder.iterdir() if not one.name.startswith(f".{_MANIFEST}")]
-            if strange:
+            known = (f".{_MANIFEST}", _LOCK)
+            if any(not one.name.startswith(known) for one in self._folder.iterdir()):
                 raise DataError(
                     f"{self._folder} is in the way: move it, or choose another name for {path.name}"
                 )
-        elif self._folder.exists() and not restart:
-            self.finished: int | None = self._check()
-            if self.finished is not None or self._files():
-                self._note()
-                return
-        if self._folder.exists():
-            shutil.rmtree(self._folder)
-        self._folder.mkdir()
-        self.finished = None
+        self._lock()
+        self.finished: int | None = None
+        if self._manifest.exists():
+            self.finished = None if restart else self._check()
+            if restart or (self.finished is None and not self._files()):
+                self._clear()
         self._note()
+
+    def _lock(self) -> None:
+        """Make the folder this process's own; the system takes that back when the process ends, however."""
+        lock = self._folder / _LOCK
+        while True:
+            self._folder.mkdir(exist_ok=True)
+            with suppress(FileNotFoundError):  # another run has just removed the folder
+                handle = os.open(lock, os.O_RDWR | os.O_CREAT)
+                weakref.finalize(self, os.close, handle)
+                if fcntl is not None:
+                    try:
+                        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    except OSError as error:
+                        raise DataError(
+                            f"{self.path}: another run is writing it; wait for it, or choose another name"
+                        ) from error
+                if os.path.samestat(os.fstat(handle), lock.stat()):
+                    return
 
     def _note(self) -> None:
         write_whole(self._manifest, json.dumps({**self.bound, "finished": self.finished}, indent=1).encode())
@@ -96,9 +119,10 @@ class Parts:
             earlier["settings"]["skip"] |= self.bound["settings"]["skip"]
             changed = [name for name, value in self.bound.items() if earlier[name] != value]
             finished: int | None = earlier["finished"]
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise DataError(f"{self._manifest} is damaged: run again with --restart") from error
-        if changed and not self._files():  # nothing to lose
+        if changed and (finished is not None or not self._files()):  # nothing to lose
+            self._clear()
             return None
         if changed:
             raise DataError(
@@ -108,7 +132,9 @@ class Parts:
         return finished if self.path.is_file() else None
 
     def _files(self) -> list[Path]:
-        return sorted(self._folder.glob("*.part"))
+        """Return the parts from the first to before one that is missing."""
+        found = sorted(self._folder.glob("*.part"))
+        return [path for number, path in enumerate(found) if int(path.stem.split("-")[0]) == number]
 
     def first_missing(self) -> int:
         """Return how many parts there are; they are written in order."""
@@ -125,17 +151,25 @@ class Parts:
 
     def join(self, columns: Sequence[str]) -> None:
         """Write the file from all parts; it gets its name when it is complete."""
-        draft = self._folder / "joined"
-        self._writer.join(self._files(), columns, draft)
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(draft, self.path)
+        draft = draft_of(self._folder / "joined")
+        try:
+            self._writer.join(self._files(), columns, draft)
+            sync(draft)
+            os.replace(draft, self.path)
+        finally:
+            draft.unlink(missing_ok=True)
         self.finished = self.rows_before(self.first_missing())
         self._note()
 
     def remove(self) -> None:
         """Remove what is no longer needed, the manifest last."""
-        for path in self._folder.iterdir():
-            if path != self._manifest:
-                path.unlink()
-        shutil.rmtree(self._folder)
+        self._clear()
+        with suppress(OSError):  # another run has begun
+            shutil.rmtree(self._folder)
+
+    def _clear(self) -> None:
+        """Remove parts from the last to the first, so that those which are there are the first ones."""
+        kept = (self._manifest, self._folder / _LOCK)
+        for path in sorted(self._folder.iterdir(), reverse=True):
+            if path not in kept:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +30,12 @@ class ArchiveError(ValueError):
 
 def is_archive(path: Path) -> bool:
     """Tell whether a file is a zip or tar archive, by its content."""
-    return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+    try:
+        return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+    except FileNotFoundError:
+        raise
+    except Exception:  # what begins like an archive and goes on otherwise
+        return False
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,13 @@ def unpack(
         try:
             with _opened(path) as (members, open_member):
                 _take(path, members, open_member, draft, most_bytes, most_files)
-        except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, NotImplementedError) as error:
+        except ArchiveError:
+            raise
+        except OSError as error:
+            if error.errno not in (None, errno.EINVAL):  # of the disk, not of the archive
+                raise OSError(error.errno, f"{path}: cannot be unpacked to {folder}: {error}") from error
+            raise ArchiveError(f"{path}: damaged or cut short ({error}); fetch it again") from error
+        except Exception as error:  # what a damaged archive raises depends on where it is damaged
             raise ArchiveError(f"{path}: damaged or cut short ({error}); fetch it again") from error
         top = list(draft.iterdir())
         os.replace(top[0] if len(top) == 1 and top[0].is_dir() else draft, folder)
@@ -136,7 +147,7 @@ def _opened(path: Path) -> Iterator[tuple[Iterator[_Member], Any]]:
             yield _zip_members(path, archive), lambda member: archive.open(member.handle)
     elif tarfile.is_tarfile(path):
         with tarfile.open(path) as archive:
-            yield _tar_members(archive), lambda member: _content(archive.extractfile(member.handle))
+            yield _tar_members(path, archive), lambda member: _content(archive.extractfile(member.handle))
     else:
         raise ArchiveError(f"{path}: neither a zip nor a tar archive; fetch it again")
 
@@ -150,11 +161,17 @@ def _zip_members(path: Path, archive: zipfile.ZipFile) -> Iterator[_Member]:
         yield _Member(info.filename, info.file_size, info.is_dir(), plain and not info.is_dir(), info)
 
 
-def _tar_members(archive: tarfile.TarFile) -> Iterator[_Member]:
+def _tar_members(path: Path, archive: tarfile.TarFile) -> Iterator[_Member]:
     for info in archive:
         yield _Member(info.name, info.size, info.isdir(), info.isreg(), info)
+    # Only at the end of the file is a packed archive compared with its sum.
+    left = _FREE
+    while rest := _content(archive.fileobj).read(_CHUNK):
+        left -= len(rest)
+        if left < 0:
+            raise ArchiveError(f"{path}: goes on for more than {_FREE} bytes after its end")
 
 
-def _content(file: IO[bytes] | None) -> IO[bytes]:
-    assert file is not None  # of a regular file
+def _content(file: Any) -> IO[bytes]:
+    assert file is not None  # of a regular file, and of an archive that is open
     return file

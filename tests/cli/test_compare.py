@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
@@ -320,10 +320,11 @@ class TestErrors:
         capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
     ):
-        def killed(*_args: object, **_options: object) -> None:
+        def killed(*_args: object, **_options: object) -> Iterator[None]:
             raise TerminatedWorkerError("a worker was killed")
+            yield
 
-        monkeypatch.setattr("cosmo.training.Parallel.__call__", killed)
+        monkeypatch.setattr("joblib.Parallel.__call__", killed)
         options = ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "out"), "-q"]
         assert main(["compare", str(folder), "--methods", ESZSL_QUICK, *options]) == 2
         assert "--jobs" in capsys.readouterr().err

@@ -1,7 +1,7 @@
-"""A check of MATLAB version 5 files before scipy reads them.
+"""A check of MATLAB version 4 and 5 files before scipy reads them.
 
 `scipy.io.loadmat` trusts the types and dimensions that a file declares, so that a damaged file can end the
-process instead of raising an error (https://github.com/scipy/scipy/pull/25829).
+process, or take all memory, instead of raising an error (https://github.com/scipy/scipy/pull/25829).
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from collections.abc import Container, Iterator
 from itertools import islice
 from typing import TypeAlias
 
-__all__ = ["check_v5"]
+__all__ = ["check_v4", "check_v5", "most_bytes"]
+
+_FREE = 10**8  # bytes that may be packed as tightly as they like
+_MOST_RATIO = 200  # of unpacked to packed; features stay far below
+_V4_BYTES = (8, 4, 4, 2, 2, 1)  # of a number, by its type
 
 # Types of elements; a plain element holds numbers or text.
 _MATRIX, _COMPRESSED = 14, 15
@@ -26,6 +30,55 @@ _N_PLAIN = {_CELL: 2, _STRUCT: 4, _OBJECT: 5, _TEXT: 3, _SPARSE: 5, _FUNCTION: 2
 _N_PLAIN |= dict.fromkeys(_NUMBERS, 3)
 
 _Element: TypeAlias = tuple[int, int, memoryview]  # type, size, content
+
+
+def most_bytes(n_packed: int) -> int:
+    """Return how many bytes may come of some that are packed; more is a bomb.
+
+    Examples
+    --------
+    >>> most_bytes(1000), most_bytes(10**9)
+    (100000000, 200000000000)
+    """
+    return max(_FREE, _MOST_RATIO * n_packed)
+
+
+def check_v4(content: bytes) -> None:
+    """Check that the matrices of a version 4 file fit into it.
+
+    Parameters
+    ----------
+    content : bytes
+        The whole file.
+
+    Raises
+    ------
+    ValueError, struct.error
+        If the file is damaged or cut short.
+
+    Examples
+    --------
+    >>> import io
+    >>> from scipy.io import savemat
+    >>> file = io.BytesIO()
+    >>> savemat(file, {"x": [1.0, 2.0]}, format="4")
+    >>> check_v4(file.getvalue())
+    >>> check_v4(file.getvalue()[:-1])
+    Traceback (most recent call last):
+    ValueError: a matrix of 16 bytes does not fit in its place
+    """
+    (kind,) = struct.unpack_from("<i", content)
+    order = "<" if 0 <= kind < 5000 else ">"
+    place = 0
+    while place < len(content):
+        kind, n_rows, n_columns, imaginary, n_name = struct.unpack_from(f"{order}5i", content, place)
+        item = kind // 10 % 10
+        if min(n_rows, n_columns, n_name) < 0 or item >= len(_V4_BYTES):
+            raise ValueError("a matrix has an impossible header")
+        size = n_rows * n_columns * _V4_BYTES[item] * (2 if imaginary == 1 else 1)
+        place += 20 + n_name + size
+        if place > len(content):
+            raise ValueError(f"a matrix of {size} bytes does not fit in its place")
 
 
 def check_v5(content: bytes, fields: Container[str]) -> None:
@@ -80,11 +133,14 @@ def _elements(body: memoryview, size: int, order: str, *, align: int = 8) -> Ite
 
 def _inflate(packed: memoryview, order: str) -> _Element:
     """Return a compressed element; of real numbers the start is enough, all tags are in it."""
+    most = most_bytes(len(packed))
     inflated = zlib.decompressobj().decompress(packed, 1024)
     category, n_imaginary = _category(memoryview(inflated)[8:], order)
     if n_imaginary or category not in _NUMBERS:
-        inflated = zlib.decompressobj().decompress(packed)
+        inflated = zlib.decompressobj().decompress(packed, most)
     kind, size = struct.unpack_from(f"{order}II", inflated)
+    if size > most:
+        raise ValueError(f"an element of {size} bytes is packed into {len(packed)}, which no data is")
     return kind, size, memoryview(inflated)[8:]
 
 

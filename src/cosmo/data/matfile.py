@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import warnings
@@ -17,7 +18,8 @@ from scipy.io import loadmat, savemat, whosmat
 from scipy.io.matlab import matfile_version
 
 from cosmo.data.dataset import DataError
-from cosmo.data.matcheck import check_v5
+from cosmo.data.matcheck import check_v4, check_v5, most_bytes
+from cosmo.files import sync
 
 __all__ = ["MatFile", "cell_array", "field_names", "read_mat", "storable", "write_mat_files"]
 
@@ -234,7 +236,10 @@ def write_mat_files(
             savemat(Path(draft, file), fields, appendmat=False)
         for file, text in (texts or {}).items():
             Path(draft, file).write_text(text, encoding="utf-8")
-        for path in sorted(Path(draft).iterdir()):
+        drafts = sorted(Path(draft).iterdir())
+        for path in drafts:
+            sync(path)
+        for path in drafts:
             os.replace(path, folder / path.name)
 
 
@@ -285,8 +290,10 @@ def storable(text: str) -> str:
 
 def _load(path: Path, fields: Sequence[str]) -> dict[str, Any]:
     major, _ = matfile_version(path, appendmat=False)
-    if major == 1:  # version 5 to 7; the files of version 4 have another form
+    if major == 1:  # version 5 to 7
         check_v5(path.read_bytes(), fields)
+    else:
+        check_v4(path.read_bytes())
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="Unreadable variable|Duplicate variable")
         # Newer versions announce another class for sparse matrices, which no layout here has.
@@ -296,14 +303,19 @@ def _load(path: Path, fields: Sequence[str]) -> dict[str, Any]:
 
 
 def _load_hdf5(path: Path, fields: Sequence[str]) -> dict[str, Any]:
+    most = most_bytes(path.stat().st_size)
     with h5py.File(path, "r") as file:
-        return {field: _from_hdf5(file, file[field]) for field in fields if field in file}
+        for field in fields:
+            if isinstance(file.get(field, getlink=True), h5py.ExternalLink):
+                raise ValueError(f"{field} is a link to another file")
+        return {field: _from_hdf5(file, file[field], most) for field in fields if field in file}
 
 
-def _from_hdf5(file: Any, node: Any) -> Any:
+def _from_hdf5(file: Any, node: Any, most: int) -> Any:
     """Return a variable of a version 7.3 file as `scipy.io.loadmat` would: axes reversed, text decoded."""
     if not isinstance(node, h5py.Dataset):
         return np.empty((), dtype=np.void)
+    _check_hdf5(node, most)
     rows = _hdf5_text(node)
     if rows is not None:
         return np.array(rows)
@@ -314,9 +326,20 @@ def _from_hdf5(file: Any, node: Any) -> Any:
         return values
     cells = np.empty(values.shape, dtype=object)
     for place, reference in np.ndenumerate(values):
+        if reference and isinstance(file[reference], h5py.Dataset):
+            _check_hdf5(file[reference], most)
         rows = _hdf5_text(file[reference], untyped=True) if reference else None
         cells[place] = rows[0] if rows is not None and len(rows) == 1 else None
     return cells
+
+
+def _check_hdf5(node: Any, most: int) -> None:
+    """Refuse what lies in another file, and what the file cannot hold."""
+    if node.external is not None or node.is_virtual:
+        raise ValueError(f"{node.name} lies in another file")
+    chunk = math.prod(node.chunks or ()) * node.dtype.itemsize
+    if max(node.nbytes, chunk) > most:
+        raise ValueError(f"{node.name} claims {node.nbytes} bytes, which the file cannot hold")
 
 
 def _hdf5_text(node: Any, *, untyped: bool = False) -> list[str] | None:
