@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from cosmo.validation import as_class_index
+from cosmo.validation import as_array, as_class_index, as_number, check_scores
 
 __all__ = [
     "GZSLScores",
@@ -69,13 +69,18 @@ def _hits(
         raise ValueError("accuracy over no classes is undefined")
     if not index.is_unique:
         raise ValueError("classes lists a class more than once")
-    truth = index.get_indexer(as_class_index(y_true))
-    guess = index.get_indexer(as_class_index(y_pred))
+    truth, guess = as_class_index(y_true), as_class_index(y_pred)
     if len(truth) != len(guess):
-        raise ValueError(f"{len(truth)} true labels but {len(guess)} predictions")
-    inside = truth >= 0
-    rows = np.bincount(truth[inside], minlength=len(index))
-    right = np.bincount(truth[inside & (truth == guess)], minlength=len(index))
+        raise ValueError(
+            f"{len(truth)} true labels but {len(guess)} predictions; give one of each per sample"
+        )
+    missing = truth.isna()
+    if missing.any() and not index.hasnans:
+        raise ValueError(f"y_true has no label in row {missing.argmax()}; fill it in or drop the row")
+    codes, guessed = index.get_indexer(truth), index.get_indexer(guess)
+    inside = codes >= 0
+    rows = np.bincount(codes[inside], minlength=len(index))
+    right = np.bincount(codes[inside & (codes == guessed)], minlength=len(index))
     return right, rows
 
 
@@ -120,7 +125,15 @@ def zsl_accuracy(y_true: Iterable[Hashable], scores: ArrayLike, classes: Iterabl
     0.5
     """
     index = as_class_index(classes)
-    return per_class_accuracy(y_true, index[np.asarray(scores).argmax(axis=1)], index)
+    values = as_array(scores, name="scores")
+    if values.dtype.kind not in "fiub" or values.ndim != 2 or values.shape[1] != len(index):
+        raise ValueError(
+            "scores must be a matrix of numbers, a row per sample and a column for each of the "
+            f"{len(index)} classes, got shape {values.shape}, {values.dtype}"
+        )
+    if np.isnan(values).any():
+        raise ValueError("scores have NaN values; fill them in or drop the rows")
+    return per_class_accuracy(y_true, index[values.argmax(axis=1)], index)
 
 
 def gzsl_scores(
@@ -137,6 +150,10 @@ def gzsl_scores(
     GZSLScores(acc_ts=1.0, acc_tr=0.5, acc_h=0.6666666666666666)
     """
     truth, guess = as_class_index(y_true), as_class_index(y_pred)
+    seen, unseen = as_class_index(seen), as_class_index(unseen)
+    both = seen.intersection(unseen)
+    if len(both):
+        raise ValueError(f"a class is both seen and unseen: {both[0]!r}; name it in one of the two")
     acc_ts = per_class_accuracy(truth, guess, unseen)
     acc_tr = per_class_accuracy(truth, guess, seen)
     return GZSLScores(acc_ts, acc_tr, harmonic_mean(acc_ts, acc_tr))
@@ -164,6 +181,7 @@ def gzsl_intervals(
     (1.0, 1.0)
     """
     truth, guess = as_class_index(y_true), as_class_index(y_pred)
+    _check_share(level=level)
     generator = np.random.default_rng(seed)
 
     def resample(classes: Iterable[Hashable]) -> NDArray[np.float64]:
@@ -179,11 +197,22 @@ def gzsl_intervals(
     )
 
 
+def _check_share(**shares: float) -> None:
+    for name, share in shares.items():
+        if not 0 < as_number(share, name=name) < 1:
+            raise ValueError(f"{name} is a share between 0 and 1, got {share}")
+
+
 def _both_domains(is_seen: ArrayLike) -> NDArray[np.bool_]:
     values = np.asarray(is_seen, dtype=bool)
     if values.all() or not values.any():
         raise ValueError("a gate is measured on samples of both seen and unseen classes; one kind is missing")
     return values
+
+
+def _measured(is_seen: ArrayLike, score: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    domains = _both_domains(is_seen)
+    return domains, check_scores(score, len(domains), name="score")
 
 
 def gate_auc(is_seen: ArrayLike, score: ArrayLike) -> float:
@@ -194,7 +223,7 @@ def gate_auc(is_seen: ArrayLike, score: ArrayLike) -> float:
     >>> gate_auc([True, True, False], [0.9, 0.4, 0.1])
     1.0
     """
-    return float(roc_auc_score(_both_domains(is_seen), np.asarray(score)))
+    return float(roc_auc_score(*_measured(is_seen, score)))
 
 
 def fpr_at_tpr(is_seen: ArrayLike, score: ArrayLike, tpr: float = 0.95) -> float:
@@ -208,7 +237,8 @@ def fpr_at_tpr(is_seen: ArrayLike, score: ArrayLike, tpr: float = 0.95) -> float
     >>> fpr_at_tpr([True, True, False], [0.9, 0.4, 0.1])
     0.0
     """
-    false_rate, true_rate, _ = roc_curve(_both_domains(is_seen), np.asarray(score), drop_intermediate=False)
+    _check_share(tpr=tpr)
+    false_rate, true_rate, _ = roc_curve(*_measured(is_seen, score), drop_intermediate=False)
     # Of equal abscissae np.interp takes the last, so the curve is walked from its far end.
     return float(np.interp(-tpr, -true_rate[::-1], false_rate[::-1]))
 
@@ -230,9 +260,10 @@ def gate_intervals(
     >>> float(auc.low), float(fpr.high)
     (1.0, 0.0)
     """
-    seen = _both_domains(is_seen)
+    _check_share(level=level, tpr=tpr)
+    seen, score = _measured(is_seen, score)
     # Rows with the same score cross every threshold together: one column each, highest first.
-    _, column = np.unique(-np.asarray(score, dtype=np.float64), return_inverse=True)
+    _, column = np.unique(-score, return_inverse=True)
     generator = np.random.default_rng(seed)
 
     def rates(columns: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -260,7 +291,10 @@ def sampled_ausuc(acc_tr: ArrayLike, acc_ts: ArrayLike) -> float:
     >>> sampled_ausuc([0.0, 0.5, 1.0], [1.0, 0.5, 0.0])
     0.5
     """
-    tr, ts = np.asarray(acc_tr, dtype=np.float64), np.asarray(acc_ts, dtype=np.float64)
+    tr = check_scores(acc_tr, name="acc_tr")
+    ts = check_scores(acc_ts, len(tr), name="acc_ts")
+    if len(tr) == 0:
+        raise ValueError("the area under no points is undefined; give acc_tr and acc_ts of at least one")
     order = np.lexsort((-ts, tr))
     tr, ts = tr[order], ts[order]
     tr = np.concatenate([[0.0], tr, tr[-1:]])

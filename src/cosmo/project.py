@@ -243,7 +243,7 @@ def read_project(path: str | Path) -> Project:
     path = Path(path)
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not a TOML file: {error}") from error
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file; `cosmo init` writes one") from error

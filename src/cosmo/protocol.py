@@ -25,7 +25,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from cosmo.data.dataset import GZSLDataset, Split
-from cosmo.validation import as_class_index
+from cosmo.validation import as_class_index, as_number
 
 __all__ = [
     "PUBLISHED_SEEDS",
@@ -82,10 +82,12 @@ class HoldOut:
 
     def __post_init__(self) -> None:
         for name in ("seen_train", "seen_val", "unseen_val"):
-            rows = np.asarray(getattr(self, name), dtype=np.intp)
-            if rows.ndim != 1 or len(rows) == 0:
-                raise ValueError(f"{name} must be a non-empty list of row numbers")
-            object.__setattr__(self, name, rows)
+            rows = np.asarray(getattr(self, name))
+            if rows.ndim != 1 or len(rows) == 0 or rows.dtype.kind not in "iu" or rows.min() < 0:
+                raise ValueError(
+                    f"{name} must be a non-empty list of row numbers from 0, got {rows.dtype} {rows.shape}"
+                )
+            object.__setattr__(self, name, rows.astype(np.intp))
         if len(np.unique(np.concatenate([self.seen_train, self.gzsl_val]))) != len(self):
             raise ValueError("seen_train, seen_val and unseen_val share rows")
 
@@ -166,6 +168,7 @@ def class_folds(
     """
     codes, n_classes = _factorize(labels)
     _check_share(rows=rows)
+    n_splits = as_number(n_splits, name="n_splits", whole=True)
     if not 2 <= n_splits <= n_classes:
         raise ValueError(f"n_splits must be between 2 and the number of classes, {n_classes}; got {n_splits}")
     generator = np.random.default_rng(seed)
@@ -196,6 +199,7 @@ def further_folds(
     """
     codes, n_classes = _factorize(labels)
     kept = np.unique(codes[first.seen_train])
+    n_folds = as_number(n_folds, name="folds", whole=True)
     if not 1 <= n_folds <= len(kept) + 1:
         raise ValueError(
             f"folds must be between 1 and {len(kept) + 1}, the number of classes that the first hold-out "
@@ -337,14 +341,16 @@ class Protocol:
 
 def _factorize(labels: Iterable[Hashable]) -> tuple[NDArray[np.intp], int]:
     codes, classes = pd.factorize(as_class_index(labels))
+    if (codes < 0).any():
+        raise ValueError(f"labels have none in row {np.argmax(codes < 0)}; fill it in or drop the row")
     if len(classes) < 2:
-        raise ValueError(f"holding out a class needs at least two classes, got {len(classes)}")
+        raise ValueError(f"holding out a class needs at least two classes, got {len(classes)}; add samples")
     return codes, len(classes)
 
 
 def _check_share(**shares: float) -> None:
     for name, share in shares.items():
-        if not 0 < share < 1:
+        if not 0 < as_number(share, name=name) < 1:
             raise ValueError(f"{name} is a share between 0 and 1, got {share}")
 
 

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
-__all__ = ["as_class_index", "check_descriptions", "check_features", "check_probabilities", "encode_labels"]
+__all__ = [
+    "as_array",
+    "as_class_index",
+    "as_number",
+    "check_descriptions",
+    "check_features",
+    "check_probabilities",
+    "check_scores",
+    "encode_labels",
+]
 
 _CHUNK = 1 << 22  # values looked at in one go, so that checking a memory-mapped file stays small
 
@@ -25,15 +37,27 @@ def first_bad(values: NDArray[Any]) -> tuple[int, ...] | None:
     return None
 
 
-def check_features(X: ArrayLike, *, name: str = "features") -> NDArray[np.float32]:
-    """Return `X` as a finite float32 matrix, one row per sample; float32 input is not copied."""
-    values = np.asanyarray(X)
+def check_features(
+    X: ArrayLike, *, name: str = "features", columns: int | None = None
+) -> NDArray[np.float32]:
+    """Return `X` as a finite float32 matrix, one row per sample; float32 input is not copied.
+
+    With `columns`, there must be as many of them: those of the training.
+    """
+    values = as_array(X, name=name)
     if values.dtype == object or values.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must be numbers, got dtype {values.dtype}")
+        raise ValueError(f"{name} must be numbers, got dtype {values.dtype}; convert them with astype(float)")
     if values.ndim != 2:
-        raise ValueError(f"{name} must have one row per sample (2 dimensions), got shape {values.shape}")
+        raise ValueError(
+            f"{name} must have one row per sample (2 dimensions), got shape {values.shape}; "
+            "reshape(1, -1) makes a row of one sample"
+        )
     if values.shape[1] == 0:
-        raise ValueError(f"{name} has no columns (shape {values.shape})")
+        raise ValueError(f"{name} has no columns (shape {values.shape}); give at least one feature")
+    if columns is not None and values.shape[1] != columns:
+        raise ValueError(
+            f"{name} has {values.shape[1]} columns, but the training had {columns}; give the same"
+        )
     with np.errstate(over="ignore", invalid="ignore"):
         values = values.astype(np.float32, copy=False)
     bad = first_bad(values)
@@ -45,13 +69,78 @@ def check_features(X: ArrayLike, *, name: str = "features") -> NDArray[np.float3
     return values
 
 
+def check_scores(scores: ArrayLike, n_samples: int | None = None, *, name: str) -> NDArray[np.float64]:
+    """Return one finite number per sample as float64; with `n_samples`, for as many samples.
+
+    Examples
+    --------
+    >>> check_scores([1, 2], name="score")
+    array([1., 2.])
+    """
+    values = as_array(scores, name=name)
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must be numbers, got dtype {values.dtype}; convert them with astype(float)")
+    if values.ndim != 1 or (n_samples is not None and len(values) != n_samples):
+        wanted = "" if n_samples is None else f", {n_samples} in all"
+        raise ValueError(f"{name} must be one number per sample{wanted}, got shape {values.shape}")
+    finite = np.isfinite(values)
+    if not finite.all():
+        row = int(finite.argmin())
+        raise ValueError(f"{name} of sample {row} is {values[row]}, not a finite number; drop such samples")
+    return values.astype(np.float64)
+
+
+def as_number(value: Any, *, name: str, whole: bool = False) -> Any:
+    """Return a parameter that must be a number, or a whole one; its range is for the caller to check.
+
+    Examples
+    --------
+    >>> as_number(5.0, name="k", whole=True)
+    5
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    number = float(value)
+    if math.isnan(number) or (whole and not number.is_integer()):
+        raise ValueError(f"{name} must be a {'whole ' if whole else ''}number, got {value}")
+    return int(number) if whole else value
+
+
+def as_array(values: ArrayLike, *, name: str) -> NDArray[Any]:
+    """Return an array whose every entry is there; sparse, masked and ragged input is refused.
+
+    Examples
+    --------
+    >>> as_array([[1, 2], [3]], name="X")
+    Traceback (most recent call last):
+    ...
+    ValueError: X must have rows of the same length: ...
+    """
+    if issparse(values):
+        raise TypeError(f"{name} is a sparse matrix; make it a dense array with toarray()")
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked values; fill them (filled) or drop their rows")
+    try:
+        plain = isinstance(values, np.ma.MaskedArray | np.matrix)
+        return np.asarray(values) if plain else np.asanyarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must have rows of the same length: {error}") from error
+
+
 def as_class_index(labels: Iterable[Hashable]) -> pd.Index:
     """Return labels as a flat index; a tuple stays one label, and strings are Python's."""
     if isinstance(labels, pd.Index) and not isinstance(labels, pd.MultiIndex):
         return _with_plain_strings(labels)
-    if isinstance(labels, np.ndarray):
-        return _with_plain_strings(pd.Index(labels))
-    return _with_plain_strings(pd.Index(list(labels), tupleize_cols=False))
+    if not isinstance(labels, np.ndarray):
+        listed: list[Any] = list(labels)
+        if listed and isinstance(listed[0], list):
+            raise ValueError(f"labels must be one per sample, the first is the list {listed[0]}; unpack them")
+        return _with_plain_strings(pd.Index(listed, tupleize_cols=False))
+    if labels.ndim != 1:
+        raise ValueError(
+            f"labels must be one per sample, got shape {labels.shape}; ravel() makes a column flat"
+        )
+    return _with_plain_strings(pd.Index(labels))
 
 
 def _with_plain_strings(index: pd.Index) -> pd.Index:
@@ -81,7 +170,10 @@ def check_descriptions(
             f"got {type(descriptions).__name__}"
         )
     if descriptions.shape[0] == 0 or descriptions.shape[1] == 0:
-        raise ValueError(f"{name} is empty (shape {descriptions.shape})")
+        raise ValueError(
+            f"{name} is empty (shape {descriptions.shape}); give a row for each class and a column for each "
+            "attribute"
+        )
     if descriptions.columns.nlevels > 2:
         raise ValueError(
             f"{name} has {descriptions.columns.nlevels} column levels; use one (attribute) or two "
@@ -89,19 +181,22 @@ def check_descriptions(
         )
     if descriptions.index.nlevels > 1:
         raise ValueError(f"{name} must have one index level, the class label")
+    nameless = np.flatnonzero(descriptions.index.isna())
+    if len(nameless):
+        raise ValueError(f"{name} has no class label in row {nameless[0]}; name the class or drop the row")
     twice = descriptions.index[descriptions.index.duplicated()]
     if len(twice):
-        raise ValueError(f"{name} describes a class more than once: {_some(twice)}")
+        raise ValueError(f"{name} describes a class more than once: {_some(twice)}; keep one row for each")
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             values = descriptions.to_numpy(dtype=np.float32, na_value=np.nan)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{name} must hold numbers only: {error}") from error
+        raise ValueError(f"{name} must hold numbers only: {error}; encode words as numbers first") from error
     bad = first_bad(values)
     if bad is not None:
         raise ValueError(
             f"{name} has a missing or infinite value: class {descriptions.index[bad[0]]!r}, "
-            f"attribute {descriptions.columns[bad[1]]!r}"
+            f"attribute {descriptions.columns[bad[1]]!r}; fill it in or drop the attribute"
         )
     return pd.DataFrame(values, index=as_class_index(descriptions.index), columns=descriptions.columns)
 
@@ -111,6 +206,9 @@ def encode_labels(labels: Iterable[Hashable], classes: pd.Index, *, name: str = 
     index = as_class_index(labels)
     codes = classes.get_indexer(index)
     if (codes < 0).any():
+        missing = np.flatnonzero((codes < 0) & index.isna())
+        if len(missing):
+            raise ValueError(f"{name} has no label in row {missing[0]}; fill it in or drop the row")
         unknown = index[codes < 0].unique()
         raise ValueError(
             f"{name} without a description: {_some(unknown)}; add a row for each to the descriptions"
@@ -123,16 +221,22 @@ def check_probabilities(proba: ArrayLike, *, name: str, joint: bool = False) -> 
 
     Rows must sum to one, or, when `joint` is true, to at most one (a part of a larger distribution).
     """
-    values = np.asanyarray(proba)
+    values = as_array(proba, name=name)
     if values.ndim != 2 or values.dtype.kind not in "fiub":
         raise ValueError(
-            f"{name} must be a numeric matrix (samples x classes), got shape {values.shape}, {values.dtype}"
+            f"{name} must be a numeric matrix (samples x classes), got shape {values.shape}, {values.dtype}; "
+            "convert it with astype(float)"
         )
+    if values.shape[1] == 0:
+        raise ValueError(f"{name} has no columns (shape {values.shape}); give one for each class")
     if values.dtype.kind != "f":
         values = values.astype(np.float64)
+    elif values.dtype.itemsize < 4:  # logarithms of small probabilities do not fit into float16
+        values = values.astype(np.float32)
     sums = values.sum(axis=1, dtype=np.float64)
     if not np.isfinite(sums).all():
-        raise ValueError(f"{name} has NaN or infinite values, first in row {np.argmin(np.isfinite(sums))}")
+        row = int(np.argmin(np.isfinite(sums)))
+        raise ValueError(f"{name} has NaN or infinite values, first in row {row}; drop such rows")
     if values.size and values.min() < 0:
         row = int(np.argmax(values.min(axis=1) < 0))
         raise ValueError(f"{name} has a negative value in row {row}; logits must go through a soft-max first")
@@ -141,7 +245,10 @@ def check_probabilities(proba: ArrayLike, *, name: str, joint: bool = False) -> 
     if wrong.any():
         row = int(np.argmax(wrong))
         expected = "at most 1" if joint else "1"
-        raise ValueError(f"{name} must sum to {expected} in every row; row {row} sums to {sums[row]:.4g}")
+        raise ValueError(
+            f"{name} must sum to {expected} in every row; row {row} sums to {sums[row]:.4g}: "
+            "divide rows by their sums, or put scores through a soft-max"
+        )
     return values
 
 

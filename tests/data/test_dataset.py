@@ -53,7 +53,7 @@ class TestGood:
         [
             {"cat": 700, "dog": -3, "fox": 12, "hen": 0},
             {"cat": ("m", 1), "dog": ("m", 2), "fox": ("m", 3), "hen": ("b", 1)},
-            {"cat": True, "dog": "dog", "fox": 2.5, "hen": None},
+            {"cat": True, "dog": "dog", "fox": 2.5, "hen": 7},
         ],
         ids=["ints with gaps", "tuples", "mixed"],
     )
@@ -131,9 +131,11 @@ class TestBadParts:
         self.bad("without a description: 1", labels=[1, 1, 2, 2, 3, 3, 4, 4])
 
     def test_labels_of_wrong_shape(self):
-        self.bad("8 feature rows but 4 labels", labels=np.array(LABELS).reshape(4, 2))
-        self.bad("without a description", labels=np.array(LABELS).reshape(8, 1))
-        self.bad("1-dimensional", labels=np.arange(8).reshape(8, 1))
+        for labels in (np.array(LABELS).reshape(4, 2), np.array(LABELS).reshape(8, 1), np.arange(8)[:, None]):
+            self.bad(r"labels must be one per sample, got shape \([48], [12]\); ravel", labels=labels)
+
+    def test_a_class_without_a_name(self):
+        self.bad("name", labels=[None if label == "cat" else label for label in LABELS])
 
     def test_class_described_twice(self):
         self.bad("more than once: 'cat'", descriptions=pd.concat([TABLE, TABLE.iloc[:1]]))

@@ -310,7 +310,7 @@ CLASS_FAULTS = [
     ({"att": np.ones((2, 5))}, r"att must have 4 columns"),
     (
         {"att": np.full((2, 4), np.nan)},
-        r"att has a missing or infinite value: class 'cat', attribute 0; every",
+        r"att has a missing or infinite value: class 'cat', attribute 0; fill it in or drop",
     ),
     (
         {"allclasses_names": np.ones((4, 1))},

@@ -16,6 +16,7 @@ from cosmo.cli.samples import add_model_option, add_sample_options, load_model, 
 from cosmo.evaluation import ModelEvaluation, evaluate_model
 from cosmo.files import write_whole
 from cosmo.page import model_view, render_page
+from cosmo.tabulating import CsvWriter
 
 _EPILOG = """\
 examples:
@@ -74,7 +75,10 @@ def run(args: argparse.Namespace) -> int:
             view = model_view(model, found, kind="evaluation", name=name, items=samples.items)
             write_whole(Path(args.report), render_page(view).encode())
     if args.out:
-        write_whole(Path(args.out), found.predictions.to_csv(index_label="row").encode())
+        # Names of classes that a spreadsheet would run are written so that it does not.
+        table, csv = found.predictions, CsvWriter()
+        head = csv.head(["row", *map(str, table.columns)]).encode()
+        write_whole(Path(args.out), head + csv.rows({"row": table.index.tolist()}, table))
     if args.json:
         print(json.dumps(found.to_dict(), indent=2))
         return 0

@@ -85,6 +85,9 @@ def match_labels(labels: Iterable[Hashable], classes: pd.Index) -> pd.Index:
     index = as_class_index(labels)
     if index.isin(classes).all():
         return index
+    missing = index.isna()
+    if missing.any():
+        raise DataError(f"labels have none in row {missing.argmax()}; fill it in or drop the row")
     written = {str(name): name for name in classes}
     if len(written) == len(classes):
         places = [written.get(str(label)) for label in index]
@@ -93,7 +96,7 @@ def match_labels(labels: Iterable[Hashable], classes: pd.Index) -> pd.Index:
     strangers = index[~index.isin(classes) & ~index.astype(str).isin(list(written))].unique()
     raise DataError(
         f"{len(strangers)} classes of samples have no description: {_some(strangers)}; "
-        f"described are {_some(classes)}"
+        f"described are {_some(classes)}: add what is missing, or correct the labels"
     )
 
 
@@ -112,7 +115,7 @@ def _json_object(path: Path) -> dict[str, Any] | None:
         document = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=unique)
     except DataError:
         raise
-    except (OSError, ValueError):  # which the reader of tables words
+    except (OSError, ValueError, RecursionError):  # which the reader of tables words
         return None
     return document if isinstance(document, dict) else None
 

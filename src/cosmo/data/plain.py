@@ -6,7 +6,6 @@ import csv
 import io
 import os
 import tempfile
-import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo.data.dataset import DataError, GZSLDataset, Split
+from cosmo.files import sync
 
 __all__ = ["read_plain", "write_plain"]
 
@@ -93,7 +93,10 @@ def write_plain(dataset: GZSLDataset, folder: str | os.PathLike[str]) -> None:
         np.savez(Path(draft, _FEATURES), **arrays)  # type: ignore[arg-type]
         for name, text in tables.items():
             Path(draft, name).write_text(text, encoding="utf-8", newline="")
-        for path in sorted(Path(draft).iterdir()):
+        drafts = sorted(Path(draft).iterdir())
+        for path in drafts:
+            sync(path)
+        for path in drafts:
             os.replace(path, folder / path.name)
     if not given:
         (folder / _SAMPLES).unlink(missing_ok=True)  # of a data set that was here before
@@ -199,7 +202,7 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
             return {name: file[name] for name in ("X", "y", "images") if name in file.files}
     except DataError:
         raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # what a damaged file raises depends on where it is damaged
         raise DataError(f"{path}: damaged, cut short, or holds objects: {error}") from error
 
 
@@ -238,6 +241,8 @@ def _parse_descriptions(text: str, whole: bool, where: object) -> pd.DataFrame:
     values = np.empty((len(rows), len(names)), dtype=np.float32)
     classes: list[Any] = []
     for number, (label, *cells) in enumerate(rows, start=1):
+        if not label:
+            raise DataError(f"{where}: row {number} has no class; name it or drop the row")
         try:
             classes.append(int(label) if whole else label)
         except ValueError as error:

@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import warnings
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo.data.dataset import DataError
-from cosmo.extras import import_pyarrow
+from cosmo.extras import MissingExtra, import_pyarrow
 from cosmo.validation import check_features, first_bad
 
 __all__ = ["read_features", "read_table", "read_texts"]
@@ -68,9 +67,9 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
             table = _read_json(path, lines=kind in _LINES)
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 text; save it as CSV UTF-8 ({error})") from error
-    except DataError:
+    except (DataError, MissingExtra):
         raise
-    except (ValueError, OSError, EOFError) as error:  # pandas' and pyarrow's own errors are among these
+    except Exception as error:  # what a damaged file raises depends on where it is damaged
         raise DataError(f"{path}: damaged, cut short or not of its kind: {error}") from error
     if table.shape[0] == 0 or table.shape[1] == 0:
         raise DataError(f"{path}: the table has no {'rows' if table.shape[1] else 'columns'}")
@@ -231,21 +230,34 @@ def as_numbers(table: pd.DataFrame, where: str, rows: Sequence[Any] | None = Non
     """Return a table as float32; `rows` are names for messages, by default numbers from 1."""
     values = np.empty(table.shape, dtype=np.float32)
     for place, (name, column) in enumerate(table.items()):
-        numbers = column if column.dtype.kind in "iufb" else pd.to_numeric(column, errors="coerce")
+        numbers = _as_numeric(column)
         with np.errstate(over="ignore"):
             values[:, place] = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
         bad = first_bad(values[:, [place]])
         if bad is not None:
             row, cell = bad[0], column.iloc[bad[0]]
             named = f"row {row + 1}" if rows is None else f"{rows[row]!r}"
-            wrong = "empty" if pd.isna(cell) else f"{cell!r}, not a finite number"
+            shown = repr(cell) if isinstance(cell, str) else str(cell)
+            wrong = "empty" if pd.isna(cell) else f"{shown}, not a finite number"
             raise DataError(f"{where}: {named}, column {name!r} is {wrong}; correct, fill or drop it")
     return pd.DataFrame(values, columns=table.columns)
 
 
 def has_numbers(column: pd.Series) -> bool:
     """Tell whether any cell of a column is a number."""
-    return column.dtype.kind in "iufb" or bool(pd.to_numeric(column, errors="coerce").notna().any())
+    return column.dtype.kind in "iufb" or bool(_as_numeric(column).notna().any())
+
+
+def _as_numeric(column: pd.Series) -> pd.Series:
+    """Return the numbers of a column; other cells are missing."""
+    if column.dtype.kind in "iufb":
+        return column
+    try:
+        return pd.to_numeric(column, errors="coerce")
+    except OverflowError:  # a whole number of hundreds of digits, which is an infinite one then
+        return pd.to_numeric(
+            column.map(lambda cell: np.inf if len(str(cell)) > 300 else cell), errors="coerce"
+        )
 
 
 def _from_table(
@@ -316,7 +328,7 @@ def _npy(path: Path) -> NDArray[Any]:
     try:
         # Mapped, so that a file larger than the memory can be used.
         return np.load(path, allow_pickle=False, mmap_mode="r")
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:  # what a damaged file raises depends on where it is damaged
         raise _unusable(path, error) from error
 
 
@@ -328,8 +340,8 @@ def _npz(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
             return file["X"], file["y"] if "y" in file.files else None
     except DataError:
         raise
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise _unusable(path, error) from error  # AttributeError: an array under the name of an archive
+    except Exception as error:  # as above; AttributeError: an array under the name of an archive
+        raise _unusable(path, error) from error
 
 
 def _unusable(path: Path, error: Exception) -> DataError:

@@ -17,6 +17,8 @@ from cosmo.encoders.base import ItemError
 
 __all__ = ["Preprocessing", "picture_bytes", "read_picture"]
 
+# By content, whatever the name says. Not EPS, for which Pillow runs another program.
+_FORMATS = ("AVIF", "BMP", "DIB", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TGA", "TIFF", "WEBP")
 _DRAFT = 2  # a JPEG may be decoded smaller than it is, but to this multiple of what is needed
 
 
@@ -98,7 +100,7 @@ def read_picture(item: str | os.PathLike[str] | NDArray[np.uint8], at_least: int
         return _rgb(_from_array(item))
     content = _file_bytes(item)
     try:
-        with Image.open(io.BytesIO(content)) as picture:
+        with Image.open(io.BytesIO(content), formats=_FORMATS) as picture:
             if at_least:
                 picture.draft(None, (_DRAFT * at_least,) * 2)
             picture.load()

@@ -90,7 +90,7 @@ class CMT(NetworkExpert):
         """
         if self.neighbourhoods_ is None:  # learned when first needed: only some gates ask
             self.neighbourhoods_ = learn_neighbourhoods(self.mapped_, self.neighbours)
-        return loop(self._map(check_features(X, name="X")), self.neighbourhoods_)
+        return loop(self._map(check_features(X, name="X", columns=self._width())), self.neighbourhoods_)
 
     def _fit(
         self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
@@ -108,6 +108,9 @@ class CMT(NetworkExpert):
     def _remember(self, X: NDArray[np.float32]) -> None:
         self.mapped_ = self._map(X)
         self.neighbourhoods_ = None
+
+    def _width(self) -> int:
+        return len(self.weights_["W1"])
 
     def _map(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return φ(x), shape (n_samples, n_attributes)."""

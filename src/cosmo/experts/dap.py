@@ -78,7 +78,7 @@ class DAP(UnseenExpert):
 
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return the log-odds of each class's attributes against their prior, (n_samples, n_classes)."""
-        scaled = (check_features(X, name="X") - self.mean_) / self.scale_
+        scaled = (check_features(X, name="X", columns=len(self.mean_)) - self.mean_) / self.scale_
         proba = np.clip(expit(scaled @ self.weights_ + self.bias_), 1e-6, 1 - 1e-6)
         present, absent = np.log(proba / self.prior_), np.log((1 - proba) / (1 - self.prior_))
         has = (self.attributes(descriptions) > self.cut_)[:, self.used_].astype(np.float32)

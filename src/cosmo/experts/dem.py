@@ -103,6 +103,9 @@ class DEM(NetworkExpert):
         W2, b2 = layer(self.hidden, n_features, generator)
         return {"W1": W1, "b1": b1, "W2": W2, "b2": b2}
 
+    def _width(self) -> int:
+        return len(self.weights_["b2"])
+
     def _embed(self, w: Weights, A: Tensor) -> Tensor:
         """Return ψ(a), shape (n_classes, n_features)."""
         return ((A @ w["W1"] + w["b1"]).relu() @ w["W2"] + w["b2"]).relu()

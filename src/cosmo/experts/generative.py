@@ -133,7 +133,7 @@ class GenerativeExpert(NetworkExpert):
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return log-probabilities among the classes of `descriptions`, shape (n_samples, n_classes)."""
         torch = import_torch()
-        X = check_features(X, name="X")
+        X = check_features(X, name="X", columns=self._width())
         attributes = self.attributes(descriptions)
         classifier = self._classifier(attributes)
         A = torch.from_numpy(self._signatures(attributes))
@@ -240,6 +240,9 @@ class GenerativeExpert(NetworkExpert):
         self.spread_ = np.where(spread > 0, spread, np.float32(1))
         self.attribute_mean_ = attributes.mean(axis=0)
         self.descriptions_ = attributes
+
+    def _width(self) -> int:
+        return len(self.low_)
 
     def _features(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
         scaled = X - self.low_

@@ -152,7 +152,7 @@ class Kernel(UnseenExpert):
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return `-(k1 - 1)² - (k2 - 1)²`, shape (n_samples, n_classes)."""
         A = self.directions_.signatures(self.attributes(descriptions))
-        Z = self.directions_.features(check_features(X, name="X"))
+        Z = self.directions_.features(check_features(X, name="X", columns=len(self.directions_.mean)))
         match = Z @ (self.weights_ @ A.T)
         if self.kernel == "linear":
             return -2 * (match - 1) ** 2

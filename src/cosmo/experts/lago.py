@@ -262,7 +262,7 @@ class LAGO(UnseenExpert):
 
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return log-probabilities over the classes of the table, shape (n_samples, n_classes)."""
-        X = check_features(X, name="X")
+        X = check_features(X, name="X", columns=len(self.weights_.W))
         u = self._probabilities_of(self.attributes(descriptions))
         gates = self._gates(u, self.weights_)
         result = np.empty((len(X), len(u)), dtype=np.float32)

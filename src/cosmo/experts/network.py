@@ -157,7 +157,7 @@ class NetworkExpert(UnseenExpert):
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return the network's scores, shape (n_samples, n_classes)."""
         torch = import_torch()
-        X = check_features(X, name="X")
+        X = check_features(X, name="X", columns=self._width())
         A = torch.from_numpy(self._signatures(self.attributes(descriptions)))
         weights = {name: torch.from_numpy(value) for name, value in self.weights_.items()}
         result = np.empty((len(X), len(A)), dtype=np.float32)
@@ -178,6 +178,10 @@ class NetworkExpert(UnseenExpert):
         else:
             self.scale_ = np.float32(np.mean([np.abs(row).mean(dtype=np.float64) for row in X]) or 1)
         self.attribute_mean_ = attributes.mean(axis=0)
+
+    def _width(self) -> int:
+        """Return the number of features of the training; override where no mean of them is kept."""
+        return np.size(self.mean_)
 
     def _features(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
         centred = X - self.mean_

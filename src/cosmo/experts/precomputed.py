@@ -40,6 +40,16 @@ class PrecomputedExpert(UnseenExpert):
         self, X: ArrayLike, y: Iterable[Hashable], descriptions: pd.DataFrame, *, seed: int | None = 0
     ) -> Self:
         """Check the table; there is nothing to learn."""
+        if not isinstance(self.proba, pd.DataFrame):
+            raise TypeError(
+                "proba must be a pandas DataFrame with a row for each sample and a column for each class, "
+                f"got {type(self.proba).__name__}"
+            )
+        for what, names in (("row", self.proba.index), ("class", self.proba.columns)):
+            if not names.is_unique:
+                raise ValueError(
+                    f"proba has the {what} {names[names.duplicated()][0]!r} more than once; keep one"
+                )
         check_probabilities(self.proba.to_numpy(), name="proba", joint=True)
         return self
 

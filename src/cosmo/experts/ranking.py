@@ -120,7 +120,8 @@ class RankingExpert(UnseenExpert):
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return `xᵀ W a_y`, shape (n_samples, n_classes)."""
         A = self.directions_.signatures(self.attributes(descriptions))
-        return self.directions_.features(check_features(X, name="X")) @ (self.weights_ @ A.T)
+        X = check_features(X, name="X", columns=len(self.directions_.mean))
+        return self.directions_.features(X) @ (self.weights_ @ A.T)
 
     def _train(
         self,

@@ -107,7 +107,7 @@ class SynC(UnseenExpert):
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return `w_c · x`, shape (n_samples, n_classes)."""
         W = self.classifiers(descriptions).astype(np.float32)
-        return unit_rows(check_features(X, name="X")) @ W.T
+        return unit_rows(check_features(X, name="X", columns=W.shape[1])) @ W.T
 
     def classifiers(self, descriptions: pd.DataFrame) -> NDArray[np.float64]:
         """Return the synthesised classifiers, shape (n_classes, n_features)."""

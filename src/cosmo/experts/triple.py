@@ -113,7 +113,7 @@ class TRIPLE(UnseenExpert):
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return `xᵀ P a_y`, shape (n_samples, n_classes)."""
         A = self._signatures(self.attributes(descriptions))
-        return unit_rows(check_features(X, name="X")) @ (self.weights_ @ A.T)
+        return unit_rows(check_features(X, name="X", columns=len(self.weights_))) @ (self.weights_ @ A.T)
 
     def _learn_mean(self, attributes: NDArray[np.float32]) -> Self:
         self.mean_ = attributes.mean(axis=0) if self.centre else np.float32(0)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,17 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from cosmo.data.dataset import DataError
+from cosmo.extras import MissingExtra
 
 __all__ = ["Batch", "Batches", "Columns", "told_of"]
 
 _BLOCKS, _BLOCK = 64, 1 << 16  # looked at in a file to know it again
-DAMAGE = (
-    OSError,
-    ValueError,
-    EOFError,
-    zipfile.BadZipFile,
-    KeyError,
-)  # pandas' and pyarrow's are among these
 
 Columns = dict[str, list[Any]]
 
@@ -33,12 +25,11 @@ def told_of(source: Path) -> Iterator[None]:
     """Turn what reading a damaged file raises into an error that names the file."""
     try:
         yield
-    except DataError:
+    except (DataError, MissingExtra):
         raise
     except UnicodeDecodeError as error:
         raise DataError(f"{source}: not UTF-8 text; save it as UTF-8 ({error})") from error
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, csv.Error) as error:
-        # pandas' and pyarrow's own errors are among these
+    except Exception as error:  # what a damaged file raises depends on where it is damaged
         raise DataError(f"{source}: damaged, cut short or not of its kind: {error}") from error
 
 

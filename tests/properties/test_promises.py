@@ -1,0 +1,177 @@
+"""What a fitted classifier promises, whatever the samples: tried on drawn subsets, orders and names."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from cosmo import Cosmo, Model, fit_model
+from cosmo.data import GZSLDataset, Split
+from cosmo.experts import DAP, ESZSL, SimilarityExpert, SynC, UnseenExpert
+from cosmo.protocol import Protocol, SealedTestError
+
+seeds = st.integers(0, 2**32 - 1)
+few = settings(max_examples=10, deadline=None)
+
+CLASSES = [f"class {i}" for i in range(10)]
+SEEN = CLASSES[:7]
+EXPERTS: dict[str, UnseenExpert] = {
+    "eszsl": ESZSL(1.0, 1.0, temperature=0.1),
+    "dap": DAP(0.01, temperature=1.0),
+    "sync": SynC(2.0**-16, 1.0, temperature=0.1),
+    "similarity": SimilarityExpert(0.5, 0.5, temperature=0.1),
+}
+
+
+class Task:
+    """Ten classes in twelve dimensions, seven of them with samples."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(0)
+        self.table = pd.DataFrame(rng.normal(size=(10, 12)), index=pd.Index(CLASSES, dtype=object))
+        self.y = np.repeat(np.array(SEEN, dtype=object), 9)
+        self.y_new = np.repeat(np.array(CLASSES, dtype=object), 4)
+        noise = rng.normal(size=(len(self.y) + len(self.y_new), 12))
+        rows = self.table.loc[np.r_[self.y, self.y_new]].to_numpy() + 0.7 * noise
+        self.X, self.X_new = np.split(rows.astype(np.float32), [len(self.y)])
+
+
+@cache
+def task() -> Task:
+    return Task()
+
+
+@cache
+def model() -> Model:
+    return fit_model(task().X, task().y, task().table, unseen=clone(EXPERTS["eszsl"]))
+
+
+@cache
+def expert(name: str) -> UnseenExpert:
+    return clone(EXPERTS[name]).fit(task().X, task().y, task().table)
+
+
+class TestClassifier:
+    @few
+    @given(seeds)
+    def test_probabilities_are_distributions(self, seed: int):
+        rows = 3 * np.random.default_rng(seed).normal(size=(9, 12))
+        proba = model().predict_proba(rows)
+        assert (proba >= 0).all()
+        np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-6)
+        np.testing.assert_array_equal(model().cosmo.classes_[proba.argmax(axis=1)], model().predict(rows))
+
+    @few
+    @given(seeds, st.integers(1, 39))
+    def test_samples_do_not_see_each_other(self, seed: int, size: int):
+        order = np.random.default_rng(seed).permutation(40)
+        parts = [order[start : start + size] for start in range(0, 40, size)]
+        rows = task().X_new
+        labels = np.concatenate([model().predict(rows[part]) for part in parts])
+        np.testing.assert_array_equal(labels, model().predict(rows)[order])
+        proba = np.concatenate([model().predict_proba(rows[part]) for part in parts])
+        # Products of few rows are rounded otherwise than those of many; a sharp gate magnifies that.
+        np.testing.assert_allclose(proba, model().predict_proba(rows)[order], atol=1e-3)
+
+    @settings(max_examples=5, deadline=None)
+    @given(seeds)
+    def test_names_and_order_of_classes_do_not_matter(self, seed: int):
+        rng = np.random.default_rng(seed)
+        names = dict(zip(CLASSES, rng.permutation(10).tolist(), strict=True))
+        table = task().table.rename(index=names).iloc[rng.permutation(10)]
+        other = Cosmo(table, unseen=clone(EXPERTS["eszsl"])).fit(task().X, [names[one] for one in task().y])
+        expected = [names[one] for one in model().predict(task().X_new)]
+        assert other.predict(task().X_new).tolist() == expected
+
+    def test_saved_and_loaded_it_says_the_same_bits(self, tmp_path: Path):
+        model().save(tmp_path / "model.cosmo")
+        again = Model.load(tmp_path / "model.cosmo")
+
+        @few
+        @given(seeds)
+        def check(seed: int) -> None:
+            rows = np.random.default_rng(seed).normal(size=(11, 12)).astype(np.float32)
+            np.testing.assert_array_equal(again.predict_proba(rows), model().predict_proba(rows))
+
+        check()
+
+    @few
+    @given(seeds, st.integers(2, 5))
+    def test_the_number_of_threads_does_not_change_labels(self, seed: int, threads: int):
+        rows = np.random.default_rng(seed).normal(size=(500, 12)).astype(np.float32)
+        with threadpool_limits(1):
+            alone = model().predict(rows)
+        with threadpool_limits(threads):
+            np.testing.assert_array_equal(model().predict(rows), alone)
+
+
+@pytest.mark.parametrize("name", EXPERTS)
+class TestExperts:
+    @few
+    @given(seed=seeds, size=st.integers(1, 4))
+    def test_a_new_class_leaves_the_order_of_the_others(self, name: str, seed: int, size: int):
+        rng = np.random.default_rng(seed)
+        new = pd.DataFrame(rng.normal(size=(size, 12)), index=[f"new {i}" for i in range(size)])
+        table = pd.concat([task().table, new]).iloc[rng.permutation(10 + size)]
+        before = expert(name).predict_proba(task().X_new, task().table)
+        after = expert(name).predict_proba(task().X_new, table)[:, table.index.get_indexer(CLASSES)]
+        np.testing.assert_allclose(after / after.sum(axis=1, keepdims=True), before, rtol=1e-3, atol=1e-6)
+        clear = np.abs(before[:, :, None] - before[:, None, :]) > 1e-5
+        same = (after[:, :, None] > after[:, None, :]) == (before[:, :, None] > before[:, None, :])
+        assert same[clear].all()
+
+    @few
+    @given(seed=seeds)
+    def test_order_of_rows(self, name: str, seed: int):
+        order = np.random.default_rng(seed).permutation(40)
+        one = expert(name).scores(task().X_new, task().table)[order]
+        np.testing.assert_allclose(
+            expert(name).scores(task().X_new[order], task().table), one, rtol=1e-4, atol=1e-5
+        )
+
+
+@cache
+def dataset() -> GZSLDataset:
+    own = task()
+    n, is_new = len(own.y), ~np.isin(own.y_new, SEEN)
+    split = Split(np.arange(n), n + np.flatnonzero(~is_new), n + np.flatnonzero(is_new))
+    return GZSLDataset(np.vstack([own.X, own.X_new]), np.r_[own.y, own.y_new], own.table, split)
+
+
+class TestSeal:
+    @few
+    @given(data=st.data())
+    def test_no_choice_of_rows_opens_it(self, data: Any):
+        protocol = Protocol(dataset())
+        sealed = np.setdiff1d(np.arange(-3, len(dataset()) + 3), dataset().split.trainval)
+        rows = data.draw(st.lists(st.sampled_from(dataset().split.trainval.tolist()), max_size=5))
+        one = data.draw(st.sampled_from(sealed.tolist()))
+        place = data.draw(st.integers(0, len(rows)))
+        with pytest.raises(SealedTestError, match="outside the training rows"):
+            protocol.samples([*rows[:place], one, *rows[place:]])
+        assert not protocol.opened
+
+    @few
+    @given(seed=st.integers(0, 1000))
+    def test_what_is_handed_out_for_training_has_no_test_row(self, seed: int):
+        protocol = Protocol(dataset(), seed=seed)
+        held, training = protocol.hold_out, protocol.training()
+        for rows in (held.seen_train, held.gzsl_val, training.rows):
+            assert np.isin(rows, dataset().split.trainval).all()
+        assert not training.y.isin(dataset().unseen_classes).any()
+
+    def test_once_open_nothing_is_handed_out_for_training(self):
+        protocol = Protocol(dataset())
+        protocol.open_test()
+        for ask in (protocol.training, protocol.open_test, lambda: protocol.samples([0])):
+            with pytest.raises(SealedTestError):
+                ask()
