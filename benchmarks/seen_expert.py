@@ -132,8 +132,8 @@ def watched() -> Iterator[tuple[Counter[str], list[tuple[float, float]]]]:
             setattr(owner, attribute, originals[name])
 
 
-def compare(console: Console, name: str, X: np.ndarray, codes: np.ndarray, others: np.ndarray) -> None:
-    """Print both classifiers' cost and result on the same rows."""
+def compare(name: str, X: np.ndarray, codes: np.ndarray, others: np.ndarray) -> Table:
+    """Return both classifiers' cost and result on the same rows."""
     ways = {
         "scikit-learn, float32": lambda: LogisticRegression(C=1.0, max_iter=2000).fit(X, codes),
         "scikit-learn, float64": lambda: LogisticRegression(C=1.0, max_iter=2000).fit(double, codes),
@@ -173,18 +173,19 @@ def compare(console: Console, name: str, X: np.ndarray, codes: np.ndarray, other
             f"{value / minimum - 1:.1e}",
             *(f"{100 * share:.2f} %" for share in same),
         )
-    console.print(table)
-    console.print(f"bound of the minimum's own gap, in double precision: {gap_in_double(best, X, codes):.1e}")
+    notes = [f"bound of the minimum's own gap, in double precision: {gap_in_double(best, X, codes):.1e}"]
     for way in ("scikit-learn, float32", "scikit-learn, float64"):
         target = objective(models[way], X, codes)
         reached = next(when for when, value in trace if value <= target)
         share = reached / costs[way]
-        console.print(f"SoftmaxRegression is there after {reached:.2f} CPU s, {share:.2f} of {way}")
-    console.print(", ".join(f"{part} {seconds:.2f}" for part, seconds in parts.most_common()), "CPU s\n")
+        notes.append(f"SoftmaxRegression is there after {reached:.2f} CPU s, {share:.2f} of {way}")
+    notes.append(", ".join(f"{part} {seconds:.2f}" for part, seconds in parts.most_common()) + " CPU s")
+    table.caption = "\n".join(notes)
+    return table
 
 
-def refit(console: Console, X: np.ndarray, codes: np.ndarray, train: np.ndarray) -> None:
-    """Print the cost of the fit on all rows, with and without the start from the fit on rows `train`."""
+def refit(X: np.ndarray, codes: np.ndarray, train: np.ndarray) -> Table:
+    """Return the cost of the fit on all rows, with and without the start from the fit on rows `train`."""
     known = np.unique(codes[train])
     first_cost, first = cpu(lambda: SoftmaxRegression().fit(X[train], codes[train]))
     W = np.zeros((codes.max() + 1, X.shape[1]), dtype=np.float32)
@@ -192,10 +193,33 @@ def refit(console: Console, X: np.ndarray, codes: np.ndarray, train: np.ndarray)
     W[known], b[known] = first.coef_, first.intercept_
     cold, _ = cpu(lambda: SoftmaxRegression().fit(X, codes))
     warm, _ = cpu(lambda: SoftmaxRegression().fit(X, codes, start=(W, b)))
-    console.print(
-        f"validation stage ({len(train)} rows, {len(known)} classes) {first_cost:.2f} CPU s; "
-        f"refit {cold:.2f}, from that start {warm:.2f}: {warm / cold:.2f}\n"
-    )
+    table = Table(title=f"the fit on {len(X)} rows of {len(W)} classes, from that of the validation stage")
+    for column in ("fit", "rows", "classes", "CPU s", "ratio"):
+        table.add_column(column, justify="left" if column == "fit" else "right")
+    table.add_row("validation stage", str(len(train)), str(len(known)), f"{first_cost:.2f}", "")
+    for way, cost in (("all rows", cold), ("all rows, from that start", warm)):
+        table.add_row(way, str(len(X)), str(len(W)), f"{cost:.2f}", f"{cost / cold:.2f}")
+    return table
+
+
+def tables(folder: str | None = None, features: str = "res50") -> list[Table]:
+    """Return all that is measured here; `folder` is that of CUB."""
+    found = []
+    with threadpool_limits(limits=1):  # CPU time of one thread is compared
+        if folder:
+            protocol = Protocol(read_xlsa17(folder, features=features), seed=1002)
+            training, held = protocol.training(), protocol.training_hold_out()
+            codes = np.unique(training.y, return_inverse=True)[1]
+            others, _ = resample(training.X, codes, 2000, len(np.unique(codes)))  # the test rows stay sealed
+            found.append(compare("CUB", training.X, codes, others))
+            found.append(refit(training.X, codes, held.seen_train))
+            X, joined = resample(training.X, codes, 19832, 40)
+            found.append(compare("AWA's size, from CUB", X[:19832], joined[:19832], X[19832:]))
+        for name, shape in {"CUB's size": (7057, 2048, 150), "AWA's size": (19832, 2048, 40)}.items():
+            X, codes = draw(*shape)
+            n_rows = shape[0]
+            found.append(compare(f"{name}, generated", X[:n_rows], codes[:n_rows], X[n_rows:]))
+    return found
 
 
 def main() -> None:
@@ -204,21 +228,9 @@ def main() -> None:
     parser.add_argument("--features", default="res50")
     arguments = parser.parse_args()
     console = Console(width=120)
-    if arguments.folder:
-        protocol = Protocol(read_xlsa17(arguments.folder, features=arguments.features), seed=1002)
-        training, held = protocol.training(), protocol.training_hold_out()
-        codes = np.unique(training.y, return_inverse=True)[1]
-        others, _ = resample(training.X, codes, 2000, len(np.unique(codes)))  # the test rows stay sealed
-        compare(console, "CUB", training.X, codes, others)
-        refit(console, training.X, codes, held.seen_train)
-        X, joined = resample(training.X, codes, 19832, 40)
-        compare(console, "AWA's size, from CUB", X[:19832], joined[:19832], X[19832:])
-    for name, shape in {"CUB's size": (7057, 2048, 150), "AWA's size": (19832, 2048, 40)}.items():
-        X, codes = draw(*shape)
-        n_rows = shape[0]
-        compare(console, f"{name}, generated", X[:n_rows], codes[:n_rows], X[n_rows:])
+    for table in tables(arguments.folder, arguments.features):
+        console.print(table)
 
 
 if __name__ == "__main__":
-    with threadpool_limits(limits=1):  # CPU time of one thread is compared
-        main()
+    main()

@@ -1,5 +1,8 @@
 """`Cosmo`, the estimator: behaviour, bad input, and scikit-learn's own checks."""
 
+import tracemalloc
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from cosmo import DAP, ESZSL, ConfidenceGate, Cosmo, MaxSoftmaxGate
+from cosmo import DAP, ESZSL, ConfidenceGate, Cosmo, MaxSoftmaxGate, classifier
 from cosmo.data import load_glyphs
 from cosmo.metrics import gzsl_scores
 from cosmo.protocol import Protocol, hold_out
@@ -164,6 +167,83 @@ def test_protocol_and_estimator_agree_on_the_hold_out(data):
     model = Cosmo(data.descriptions, hold_out=protocol.training_hold_out()).fit(training.X, training.y)
     outputs = model.validation_outputs_
     np.testing.assert_array_equal(outputs.classes[outputs.labels], data.labels[protocol.hold_out.gzsl_val])
+
+
+class TestBatches:
+    """However samples are put into batches, the answers are the same."""
+
+    SIZES = (1, 2, 3, 7, 64, 1000)
+
+    @staticmethod
+    def in_batches(ask, X, size):
+        return np.concatenate([ask(X[first : first + size]) for first in range(0, len(X), size)])
+
+    @pytest.fixture
+    def exact(self, model):
+        """A model whose scores are sums without rounding, for rows of whole numbers."""
+        model.experts_ = replace(model.experts_)
+        weights = np.round(8 * model.experts_._both_weights) / 8
+        vars(model.experts_)["_both_weights"] = np.clip(weights, -16, 16)
+        rows = np.random.default_rng(0).integers(-2, 3, (150, weights.shape[0]))
+        return model, rows.astype(np.float32)
+
+    @pytest.mark.parametrize("size", SIZES)
+    def test_to_the_last_bit_but_for_rounded_products(self, exact, size, monkeypatch):
+        model, X = exact
+        for block in (2048, 32):
+            monkeypatch.setattr(classifier, "_ROWS", block)
+            for ask in (model.predict, model.predict_proba):
+                np.testing.assert_array_equal(self.in_batches(ask, X, size), ask(X))
+
+    @pytest.mark.parametrize("size", SIZES)
+    def test_of_any_rows(self, model, test, size):
+        X = test[0].astype(np.float32)
+        proba = model.predict_proba(X)
+        np.testing.assert_allclose(self.in_batches(model.predict_proba, X, size), proba, rtol=1e-4)
+        changed = self.in_batches(model.predict, X, size) != model.predict(X)
+        best = np.sort(proba[changed], axis=1)
+        assert np.all(best[:, -1] - best[:, -2] < 1e-5)  # only a tie may fall the other way
+
+    def test_memory_does_not_grow_with_the_batch(self, model, test, monkeypatch):
+        monkeypatch.setattr(classifier, "_ROWS", 256)
+        peaks = []
+        for times in (20, 80):
+            X = np.repeat(test[0][:128], times, axis=0).astype(np.float32)
+            tracemalloc.start()
+            model.predict(X)
+            peaks.append(tracemalloc.get_traced_memory()[1] - 16 * len(X))  # the answers themselves
+            tracemalloc.stop()
+        assert peaks[1] < 1.5 * peaks[0]
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("ask", ["predict", "predict_proba", "predict_top"])
+    def test_what_is_not_finite_is_refused(self, model, test, bad, ask):
+        X = test[0].astype(np.float32)
+        X[-1, 3] = bad
+        for rows in (X, X[-1:]):
+            with pytest.raises(ValueError, match="NaN" if np.isnan(bad) else "infinity"):
+                getattr(model, ask)(rows)
+
+    def test_wrong_width_is_refused(self, model, test):
+        X = test[0].astype(np.float32)
+        for rows in (X[:, 1:], X[0]):
+            with pytest.raises(ValueError, match=r"features|2D array"):
+                model.predict(rows)
+        with pytest.raises(ValueError, match="0 sample"):
+            model.predict(X[:0])
+
+    def test_features_that_are_too_large(self, model, test):
+        X = np.full_like(test[0][:2], 3e38, dtype=np.float32)
+        with pytest.raises(ValueError, match=r"not finite|NaN or infinite"):
+            model.predict(X)
+
+    def test_the_most_probable_classes(self, model, test):
+        labels, proba, p_seen = model.predict_top(test[0], 4)
+        order = np.argsort(-model.predict_proba(test[0]), axis=1)[:, :4]
+        np.testing.assert_array_equal(labels, model.classes_[order])
+        np.testing.assert_array_equal(labels[:, 0], model.predict(test[0]))
+        np.testing.assert_allclose(proba, -np.sort(-model.predict_proba(test[0]), axis=1)[:, :4])
+        np.testing.assert_allclose(p_seen, 1 - model.explain(test[0]).p_unseen)
 
 
 class TestOperateAt:

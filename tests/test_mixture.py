@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -231,3 +233,31 @@ class TestTie:
             tie_log_odds(
                 np.array([0.5]), np.array([0.5]), 2, 2, smoothing="constant", prior_weight=prior_weight
             )
+
+
+@pytest.mark.parametrize("dtype", [None, np.float64])
+@pytest.mark.parametrize("smoothing", ["none", "constant", "adaptive"])
+def test_combining_in_place_is_the_formula(smoothing: str, dtype: type | None):
+    rng = np.random.default_rng(0)
+    seen, unseen = rng.dirichlet([0.3] * 6, 40), 0.4 * rng.dirichlet([0.3] * 4, 40)
+    unseen[3] = 0
+    u = rng.random(40)
+    kind = np.float32 if dtype is None else np.float64
+    parts = [part.astype(np.float32).astype(kind) for part in (seen, unseen)]
+    expected = total_probability(
+        smooth(parts[0], 1 - u, smoothing, 0.3), smooth(parts[1], u, smoothing, 0.3), u
+    )
+    given = [part.astype(np.float32) for part in (seen, unseen)]
+    found = combine(*given, u, smoothing=smoothing, prior_weight=0.3, dtype=dtype)
+    assert found.dtype == kind
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_combining_makes_no_matrix_but_its_result():
+    rng = np.random.default_rng(0)
+    seen, unseen = (rng.dirichlet([1.0] * n, 5000).astype(np.float32) for n in (100, 50))
+    tracemalloc.start()
+    scores = combine(seen, unseen, rng.random(5000), dtype=np.float64)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < scores.nbytes + 1e6

@@ -8,6 +8,7 @@ import pytest
 
 from cosmo.combinations import GatedMixture
 from cosmo.outputs import ExpertOutputs
+from cosmo.probabilities import top_k
 from cosmo.validation import as_class_index
 
 SEEN_CLASSES, UNSEEN_CLASSES = pd.Index(["a", "b", "c"]), pd.Index(["y", "z"])
@@ -122,6 +123,23 @@ class TestRows:
     def test_the_gain_belongs_to_the_rows_there_are(self):
         np.testing.assert_allclose(joint()[[1, 2]].gain, [0.5, 0.5])
 
+    def test_what_is_known_already_is_cut_too(self):
+        whole = joint()
+        for smoothing in ("adaptive", "none"):
+            whole.best(smoothing)
+        whole.top_seen(2, 3.0), whole.top_unseen(1), whole.gain
+        rows = np.array([2, 0])
+        part, anew = whole[rows], make(seen=SEEN[rows], unseen=JOINT[rows, 3:], target=TARGET[rows])
+        kept = vars(part)
+        assert kept["_tops"].keys() == {("seen", 2, 3.0), ("unseen", 1, 1.0)}
+        assert "gain" not in kept
+        for name in ("seen_choice", "unseen_choice", "gain"):
+            np.testing.assert_array_equal(getattr(part, name), getattr(anew, name))
+        for smoothing in ("adaptive", "none"):
+            np.testing.assert_array_equal(part.best(smoothing), anew.best(smoothing))
+        np.testing.assert_array_equal(part.top_seen(2, 3.0), top_k(SEEN[rows], 2, 3.0))
+        np.testing.assert_array_equal(part.top_unseen(1), JOINT[rows, 3:].max(axis=1, keepdims=True))
+
     def test_optional_parts_stay_absent(self):
         part = make(target=None)[[0]]
         assert part.target is None
@@ -199,3 +217,16 @@ def test_whole_numbers_are_treated_as_probabilities():
     )
     model = GatedMixture(softnesses=(0.3,)).fit(real)
     np.testing.assert_allclose(model.scores(hard), model.scores(real))
+
+
+def test_the_order_in_memory_does_not_matter():
+    rng = np.random.default_rng(0)
+    seen, both = (rng.dirichlet([0.3] * n, 50).astype(np.float32) for n in (60, 90))
+    classes = pd.RangeIndex(60), pd.RangeIndex(60, 90)
+    rows, columns = (
+        ExpertOutputs.from_joint(np.asarray(seen, order=order), np.asarray(both, order=order), *classes)
+        for order in "CF"
+    )
+    np.testing.assert_array_equal(rows.top_seen(5, 3.0), columns.top_seen(5, 3.0))
+    for one, other in zip(rows.best("none"), columns.best("none"), strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
-from cosmo.probabilities import fit_temperature, soften, temper
+from cosmo.probabilities import fit_temperature, soften, temper, top_k
 
 
 def random_scores(seed: int, scale: float = 1.0, n: int = 4000, classes: int = 6) -> np.ndarray:
@@ -123,3 +125,52 @@ class TestFitTemperature:
             temperature = fit_temperature(scores, np.arange(len(scores)) % 3)
             assert np.isfinite(temperature)
             assert temperature > 0
+
+
+class TestTopK:
+    @settings(max_examples=60, deadline=None)
+    @given(
+        seed=st.integers(0, 2**32 - 1),
+        classes=st.integers(1, 250),
+        k=st.integers(1, 12),
+        temperature=st.sampled_from([1.0, 0.3, 3.0, 10.0]),
+        dtype=st.sampled_from([np.float32, np.float64]),
+        order=st.sampled_from("CF"),
+    )
+    def test_is_a_sort_of_all_tempered_probabilities(self, seed, classes, k, temperature, dtype, order):
+        rng = np.random.default_rng(seed)
+        proba = rng.dirichlet(np.full(classes, 0.2), 7).astype(dtype).round(2)  # with ties and zeros
+        naive = -np.sort(-temper(proba, temperature), axis=1)[:, :k]
+        found = top_k(np.asarray(proba, order=order), k, temperature)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found[:, : naive.shape[1]], naive)
+        np.testing.assert_array_equal(found[:, naive.shape[1] :], 0)
+
+    @pytest.mark.parametrize("k", [1, 3, 5])
+    def test_rows_are_alike_in_every_block(self, k: int):
+        row = np.random.default_rng(0).dirichlet([0.3] * 150, 1).astype(np.float32)
+        many = top_k(np.repeat(row, 3000, axis=0), k, 3.0)
+        np.testing.assert_array_equal(many, np.repeat(top_k(row, k, 3.0), 3000, axis=0))
+
+    @pytest.mark.parametrize("temperature", [1.0, 3.0])
+    def test_takes_little_memory_and_leaves_its_input(self, temperature: float):
+        proba = np.random.default_rng(0).dirichlet([0.3] * 100, 20_000).astype(np.float32)  # 8 MB
+        before = proba.copy()
+        tracemalloc.start()
+        top_k(proba, 5, temperature)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 2e6
+        np.testing.assert_array_equal(proba, before)
+
+
+def test_a_soft_max_in_its_place():
+    scores = random_scores(0, 3.0, 20_000, 50).astype(np.float32)
+    expected = softmax(scores / np.float32(0.7), axis=1)
+    tracemalloc.start()
+    found = soften(scores, 0.7, out=scores)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found is scores
+    assert peak < 1e6
+    np.testing.assert_array_equal(found, expected)

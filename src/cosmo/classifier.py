@@ -6,9 +6,9 @@ Atzmon & Chechik, "Adaptive confidence smoothing for generalized zero-shot learn
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from cosmo.cache import Cache
 from cosmo.combinations import SOFTNESSES, GatedMixture, OperatingPoint
 from cosmo.curve import SeenUnseenCurve
 from cosmo.experts import ESZSL, ExpertPair, UnseenExpert, make_seen_expert
-from cosmo.explanation import Explanation, explain, normalised
+from cosmo.explanation import Explanation, explain
 from cosmo.gates import ConfidenceGate, Gate
 from cosmo.metrics import harmonic_mean, per_class_accuracy
 from cosmo.mixture import Smoothing
@@ -34,6 +34,8 @@ from cosmo.validation import as_class_index, check_descriptions, encode_labels
 __all__ = ["Cosmo"]
 
 logger = logging.getLogger(__name__)
+
+_ROWS = 2048  # rows that experts are asked about at a time: what they say stays in the cache
 
 
 class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -223,21 +225,87 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def outputs(self, X: ArrayLike, y: Iterable[Hashable] | None = None) -> ExpertOutputs:
         """Return what both experts say about `X`; with `y`, labelled, for curves and metrics."""
         check_is_fitted(self, "experts_")
-        with np.errstate(over="ignore", invalid="ignore"):
-            features = validate_data(self, X, dtype=np.float32, reset=False)
+        features = self._check_rows(X)
         with config_context(assume_finite=True):
             return self.experts_.outputs(features, y)
 
+    def _check_rows(self, X: ArrayLike) -> NDArray[np.float32]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            features: NDArray[np.float32] = validate_data(self, X, dtype=np.float32, reset=False)
+        return features
+
+    def _rows(self, X: ArrayLike) -> NDArray[np.float32]:
+        """Return checked rows; whether those for linear experts are finite, `_ask` will find out."""
+        check_is_fitted(self, "experts_")
+        as_fitted = (
+            isinstance(X, np.ndarray)
+            and X.dtype == np.float32
+            and X.ndim == 2
+            and len(X) > 0
+            and X.shape[1] == self.n_features_in_
+            and not hasattr(self, "feature_names_in_")
+        )
+        return cast(NDArray[np.float32], X) if as_fitted and self.experts_.linear else self._check_rows(X)
+
+    def _ask(self, features: NDArray[np.float32]) -> Iterator[tuple[slice, ExpertOutputs]]:
+        """Yield what both experts say, some rows at a time."""
+        for first in range(0, len(features), _ROWS):
+            rows = slice(first, min(first + _ROWS, len(features)))
+            with config_context(assume_finite=True), np.errstate(over="ignore", invalid="ignore"):
+                try:
+                    outputs = self.experts_.answers(features[rows])
+                except FloatingPointError as error:
+                    with config_context(assume_finite=False):
+                        self._check_rows(features)
+                    raise ValueError(f"{error}: the features are too large") from error
+            yield rows, outputs
+
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each sample, among seen and unseen classes."""
-        outputs = self.outputs(X)
-        return outputs.classes.to_numpy()[self.combination_.predict(outputs)]
+        columns = [self.combination_.predict(outputs) for _, outputs in self._ask(self._rows(X))]
+        return self.experts_.classes.to_numpy()[np.concatenate(columns)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Return the distribution over `classes_` for each sample; its argmax is the prediction."""
-        outputs = self.outputs(X)
-        proba = normalised(self.combination_.scores(outputs))
-        return proba[:, outputs.classes.get_indexer(self.experts_.descriptions.index)]
+        features = self._rows(X)
+        order = self.experts_.classes.get_indexer(self.experts_.descriptions.index)
+        proba = np.empty((len(features), len(order)))
+        for rows, outputs in self._ask(features):
+            scores = self.combination_.scores(outputs)
+            scores /= scores.sum(axis=1, keepdims=True)
+            proba[rows] = scores[:, order]
+        return proba
+
+    def predict_top(
+        self, X: ArrayLike, top: int = 3
+    ) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
+        """Return the most probable classes of each sample, best first, and the gate's belief in "seen".
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+        top : int
+            How many classes; of fewer classes, all.
+
+        Returns
+        -------
+        labels, probabilities : arrays of shape (n_samples, top)
+        p_seen : array of shape (n_samples,)
+        """
+        features = self._rows(X)
+        classes = self.experts_.classes.to_numpy()
+        top = min(top, len(classes))
+        columns = np.empty((len(features), top), dtype=np.intp)
+        proba, p_seen = np.empty((len(features), top)), np.empty(len(features))
+        for rows, outputs in self._ask(features):
+            scores = self.combination_.scores(outputs)
+            mass, each = scores.sum(axis=1), np.arange(len(scores))
+            for k in range(top):  # a few maxima are cheaper than a sort
+                best = columns[rows, k] = scores.argmax(axis=1)
+                proba[rows, k] = scores[each, best] / mass
+                scores[each, best] = -1
+            p_seen[rows] = 1 - self.combination_.belief(outputs)
+        return classes[columns], proba, p_seen
 
     def score(self, X: ArrayLike, y: Iterable[Hashable]) -> float:
         """Return Acc_H of the classes present in `y`.

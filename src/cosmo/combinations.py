@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from cosmo.curve import CurvePoint, SeenUnseenCurve
+from cosmo.curve import SeenUnseenCurve
 from cosmo.gates import Gate, MaxSoftmaxGate
 from cosmo.mixture import Smoothing, check_smoothing, combine, gate_belief, tie_log_odds
 from cosmo.outputs import ExpertOutputs
@@ -64,7 +64,7 @@ class Combination(BaseEstimator, ABC):  # type: ignore[misc]
 
     def curve(self, outputs: ExpertOutputs) -> SeenUnseenCurve:
         """Return the exact curve of labelled outputs: all thresholds, other choices as they are."""
-        return _curve(outputs, self.flips(outputs), self.seen_choice(outputs))
+        return SeenUnseenCurve(self.flips(outputs), *_gains(outputs, self.seen_choice(outputs)))
 
     def takes_for_unseen(self, outputs: ExpertOutputs) -> NDArray[np.bool_]:
         """Return which samples go to the unseen expert."""
@@ -167,31 +167,31 @@ class GatedMixture(Combination):
 
         Softness and prior weight are searched over their values, the threshold exactly.
         """
-        best: tuple[CurvePoint, OperatingPoint] | None = None
+        best: tuple[float, float, SeenUnseenCurve] | None = None
+        height = -1.0
         for softness, prior_weight, curve in self.candidates(outputs):
             try:
-                point = curve.best(min_seen=min_seen, min_unseen=min_unseen)
+                acc_h = curve.acc_h[curve.best_index(min_seen=min_seen, min_unseen=min_unseen)]
             except ValueError as error:
                 unreachable = error
                 continue
-            if best is None or point.acc_h > best[0].acc_h + 1e-12:
-                best = point, OperatingPoint(point.threshold, softness, prior_weight)
+            if best is None or acc_h > height + 1e-12:
+                best, height = (softness, prior_weight, curve), acc_h
         if best is None:
             raise unreachable
-        self.validation_point_, self.operating_point_ = best
+        softness, prior_weight, curve = best
+        self.validation_point_ = curve.best(min_seen=min_seen, min_unseen=min_unseen)
+        self.operating_point_ = OperatingPoint(self.validation_point_.threshold, softness, prior_weight)
         return self
 
     def candidates(self, outputs: ExpertOutputs) -> Iterator[tuple[float, float, SeenUnseenCurve]]:
         """Yield softness, prior weight and the exact curve of labelled outputs, for all their values."""
         score = self.gate_.score(outputs)
+        gains = _gains(outputs, outputs.seen_choice)
         for prior_weight in self.prior_weights if self.smoothing == "constant" else (0.0,):
             log_odds = self._log_odds(outputs, prior_weight)
             for softness in (1.0,) if self.hard else self.softnesses:
-                yield (
-                    softness,
-                    prior_weight,
-                    _curve(outputs, score + softness * log_odds, outputs.seen_choice),
-                )
+                yield softness, prior_weight, SeenUnseenCurve(score + softness * log_odds, *gains)
 
     def _log_odds(self, outputs: ExpertOutputs, prior_weight: float) -> NDArray[np.float64] | float:
         if self.hard:
@@ -228,11 +228,12 @@ class GatedMixture(Combination):
         """Return the paper's score of every class `[seen | unseen]`; its argmax is the prediction."""
         # float32 would swallow a small probability beside the smoothing, and with it the argmax.
         return combine(
-            outputs.seen.astype(np.float64),
-            outputs.unseen.astype(np.float64),
+            outputs.seen,
+            outputs.unseen,
             self.belief(outputs),
             smoothing=self.smoothing,
             prior_weight=self.operating_point_.prior_weight,
+            dtype=np.float64,
         )
 
 
@@ -280,12 +281,12 @@ class CalibratedStacking(Combination):
         return outputs.stacking_choice
 
 
-def _curve(
-    outputs: ExpertOutputs, flips: NDArray[np.float64], seen_choice: NDArray[np.intp]
-) -> SeenUnseenCurve:
+def _gains(
+    outputs: ExpertOutputs, seen_choice: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what each sample adds to Acc_tr while taken for seen, and to Acc_ts once taken for unseen."""
     target, gain = outputs.labels, outputs.gain
-    return SeenUnseenCurve(
-        flips,
+    return (
         np.where(seen_choice == target, gain, 0.0),
         np.where(outputs.unseen_choice + outputs.n_seen == target, gain, 0.0),
     )

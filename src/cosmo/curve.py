@@ -68,20 +68,32 @@ class SeenUnseenCurve:
         return np.argsort(self.flips)
 
     @cached_property
+    def _sorted_flips(self) -> NDArray[np.float64]:
+        return self.flips[self._order]
+
+    @cached_property
     def _group_ends(self) -> NDArray[np.intp]:
         """How many sorted samples have flipped at each point of the curve (ties flip together)."""
-        flips = self.flips[self._order]
+        flips = self._sorted_flips
         first, last = np.searchsorted(flips, -np.inf, "right"), np.searchsorted(flips, np.inf, "left")
-        changes = first + 1 + np.flatnonzero(np.diff(flips[first:last]) > 0)
+        inner = flips[first:last]
+        changes = first + 1 + np.flatnonzero(inner[1:] > inner[:-1])
         return np.concatenate([[first], changes, [last] if last > first else []]).astype(np.intp)
 
     def _accumulate(
         self, seen: NDArray[np.float64], unseen: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return (Acc_ts, Acc_tr) at the points of the curve, from gains in sorted order."""
-        flipped_ts = np.concatenate([[0.0], np.cumsum(unseen)])[self._group_ends]
-        flipped_tr = np.concatenate([[0.0], np.cumsum(seen)])[self._group_ends]
-        return flipped_ts, np.maximum(seen.sum() - flipped_tr, 0)
+        total = seen.sum()  # not the last of the running sums, which rounds differently
+        flipped_ts, flipped_tr = (self._running_sums(gains)[self._group_ends] for gains in (unseen, seen))
+        np.subtract(total, flipped_tr, out=flipped_tr)
+        return flipped_ts, np.maximum(flipped_tr, 0, out=flipped_tr)
+
+    @staticmethod
+    def _running_sums(gains: NDArray[np.float64]) -> NDArray[np.float64]:
+        sums = np.zeros(len(gains) + 1)
+        np.cumsum(gains, out=sums[1:])
+        return sums
 
     @cached_property
     def _points(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -97,7 +109,7 @@ class SeenUnseenCurve:
         """`Acc_tr` at every point, from the smallest threshold to the largest."""
         return self._points[1]
 
-    @property
+    @cached_property
     def acc_h(self) -> NDArray[np.float64]:
         """`Acc_H` at every point."""
         mean: NDArray[np.float64] = harmonic_mean(self.acc_ts, self.acc_tr)
@@ -106,7 +118,7 @@ class SeenUnseenCurve:
     @cached_property
     def corners(self) -> NDArray[np.float64]:
         """Finite flips between neighbouring points, ascending and distinct; one fewer than points."""
-        return self.flips[self._order][self._group_ends[1:] - 1]
+        return self._sorted_flips[self._group_ends[1:] - 1]
 
     @cached_property
     def thresholds(self) -> NDArray[np.float64]:
@@ -119,9 +131,6 @@ class SeenUnseenCurve:
         # Neighbouring floats have no midpoint: the upper one still lies above the lower flip.
         inner = np.where(inner > corners[:-1], inner, corners[1:])
         return np.concatenate([[corners[0] - beyond], inner, [corners[-1] + beyond]])
-
-    def _point(self, k: int) -> CurvePoint:
-        return CurvePoint(*(float(v[k]) for v in (self.thresholds, self.acc_ts, self.acc_tr, self.acc_h)))
 
     def at(self, threshold: float) -> GZSLScores:
         """Return the accuracies at a threshold."""
@@ -142,18 +151,26 @@ class SeenUnseenCurve:
         min_seen, min_unseen : float in 0..1
             Smallest acceptable `Acc_tr` and `Acc_ts`.
         """
+        k = self.best_index(min_seen=min_seen, min_unseen=min_unseen)
+        return CurvePoint(*(float(v[k]) for v in (self.thresholds, self.acc_ts, self.acc_tr, self.acc_h)))
+
+    def best_index(self, *, min_seen: float = 0.0, min_unseen: float = 0.0) -> int:
+        """Return which point is the best, see `best`; of many curves only one may need to be asked more."""
         for name, floor in (("min_seen", min_seen), ("min_unseen", min_unseen)):
             if not 0 <= floor <= 1:
                 raise ValueError(f"{name} is an accuracy between 0 and 1, got {floor}")
-        tolerance = 1e-12
-        allowed = (self.acc_tr >= min_seen - tolerance) & (self.acc_ts >= min_unseen - tolerance)
-        if not allowed.any():
-            raise ValueError(
-                f"no point of the curve has Acc_tr >= {min_seen:.3g} and Acc_ts >= {min_unseen:.3g}; "
-                f"the largest are Acc_tr {self.acc_tr.max():.3f} and Acc_ts {self.acc_ts.max():.3f}"
-            )
         # Rounded, so that equally good points stay equal however the samples are ordered.
-        return self._point(int(np.argmax(np.where(allowed, self.acc_h.round(12), -1.0))))
+        heights = self.acc_h.round(12)
+        if min_seen or min_unseen:
+            tolerance = 1e-12
+            allowed = (self.acc_tr >= min_seen - tolerance) & (self.acc_ts >= min_unseen - tolerance)
+            if not allowed.any():
+                raise ValueError(
+                    f"no point of the curve has Acc_tr >= {min_seen:.3g} and Acc_ts >= {min_unseen:.3g}; "
+                    f"the largest are Acc_tr {self.acc_tr.max():.3f} and Acc_ts {self.acc_ts.max():.3f}"
+                )
+            heights[~allowed] = -1.0
+        return int(heights.argmax())
 
     @property
     def area(self) -> float:

@@ -54,8 +54,8 @@ def check_smoothing(smoothing: str, prior_weight: float = 0.0) -> None:
         raise ValueError(f"prior_weight must lie between 0 and 1, got {prior_weight}")
 
 
-def conditional(proba: NDArray[Any]) -> NDArray[Any]:
-    """Return rows divided by their sums; a row without any mass becomes uniform.
+def conditional(proba: NDArray[Any], *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    """Return rows divided by their sums; a row without any mass becomes uniform. `out` is where to, if given.
 
     Examples
     --------
@@ -63,8 +63,10 @@ def conditional(proba: NDArray[Any]) -> NDArray[Any]:
     array([[0.25, 0.75],
            [0.5 , 0.5 ]])
     """
-    mass = proba.sum(axis=1, keepdims=True)
-    return np.divide(proba, mass, out=np.full_like(proba, 1 / proba.shape[1]), where=mass > 0)
+    out = np.empty_like(proba) if out is None else out
+    mass = proba.sum(axis=1, keepdims=True, dtype=out.dtype)
+    out[...] = 1 / proba.shape[1]
+    return np.divide(proba, mass, out=out, where=mass > 0)
 
 
 def gate_belief(score: ArrayLike, threshold: float, softness: float) -> NDArray[np.float64]:
@@ -91,7 +93,12 @@ def gate_belief(score: ArrayLike, threshold: float, softness: float) -> NDArray[
 
 
 def smooth(
-    proba: NDArray[Any], belief: NDArray[Any], smoothing: Smoothing, prior_weight: float = 0.0
+    proba: NDArray[Any],
+    belief: NDArray[Any],
+    smoothing: Smoothing,
+    prior_weight: float = 0.0,
+    *,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Return one expert's output smoothed towards the uniform distribution of its classes.
 
@@ -104,6 +111,8 @@ def smooth(
     smoothing : {"none", "constant", "adaptive"}
     prior_weight : float in 0..1
         `λ` of constant smoothing.
+    out : array like `proba`, optional
+        Where to put the result; also sets the precision.
 
     Examples
     --------
@@ -111,11 +120,14 @@ def smooth(
     array([[0.85, 0.45]])
     """
     check_smoothing(smoothing, prior_weight)
+    out = np.empty_like(proba) if out is None else out
     if smoothing == "adaptive":
-        return proba + ((1 - belief) / proba.shape[1])[:, None].astype(proba.dtype)
-    if smoothing == "none":
-        return conditional(proba)
-    return (1 - prior_weight) * conditional(proba) + prior_weight / proba.shape[1]
+        return np.add(proba, ((1 - belief) / proba.shape[1])[:, None].astype(out.dtype), out=out)
+    conditional(proba, out=out)
+    if smoothing == "constant":
+        out *= 1 - prior_weight
+        out += prior_weight / proba.shape[1]
+    return out
 
 
 def total_probability(seen: NDArray[Any], unseen: NDArray[Any], p_unseen: NDArray[Any]) -> NDArray[Any]:
@@ -137,6 +149,7 @@ def combine(
     *,
     smoothing: Smoothing = "adaptive",
     prior_weight: float = 0.0,
+    dtype: Any = None,
 ) -> NDArray[Any]:
     """Return the paper's score of every class, seen classes first; rows need not sum to one.
 
@@ -148,17 +161,21 @@ def combine(
         `p(y,U)`, not normalised.
     p_unseen : array of shape (n_samples,)
         The gate's `p(U)`.
+    dtype : floating dtype, optional
+        Precision of the scores; by default that of the experts.
 
     Examples
     --------
     >>> combine(np.array([[0.9, 0.1]]), np.array([[0.2]]), np.array([0.5]), smoothing="none")
     array([[0.45, 0.05, 0.5 ]])
     """
-    return total_probability(
-        smooth(seen, 1 - p_unseen, smoothing, prior_weight),
-        smooth(unseen, p_unseen, smoothing, prior_weight),
-        p_unseen,
-    )
+    n_seen = seen.shape[1]
+    scores = np.empty((len(seen), n_seen + unseen.shape[1]), dtype or np.result_type(seen, unseen))
+    sides = (seen, 1 - p_unseen, scores[:, :n_seen]), (unseen, p_unseen, scores[:, n_seen:])
+    for proba, belief, part in sides:  # in place: `total_probability` of both, smoothed
+        smooth(proba, belief, smoothing, prior_weight, out=part)
+        part *= belief[:, None].astype(part.dtype)
+    return scores
 
 
 def calibrated_stacking(

@@ -130,18 +130,10 @@ class Model:
         """
         if int(top) != top or top < 1:
             raise ValueError(f"top must be a whole number of at least 1, got {top}")
-        outputs = self.cosmo.outputs(self._rows(items))
-        mixture = self.cosmo.combination_
-        scores = mixture.scores(outputs)
-        classes, mass, rows = outputs.classes.to_numpy(), scores.sum(axis=1), np.arange(len(scores))
-        columns: dict[str, NDArray[Any]] = {}
-        for k in range(min(top, scores.shape[1])):  # a few maxima are cheaper than a sort
-            best = scores.argmax(axis=1)
-            suffix = "" if k == 0 else f"_{k + 1}"
-            columns |= {f"label{suffix}": classes[best], f"probability{suffix}": scores[rows, best] / mass}
-            scores[rows, best] = -1
-            if k == 0:
-                columns["p_seen"] = 1 - mixture.belief(outputs)
+        labels, probabilities, p_seen = self.cosmo.predict_top(self._rows(items), top)
+        columns = {"label": labels[:, 0], "probability": probabilities[:, 0], "p_seen": p_seen}
+        for k in range(1, labels.shape[1]):
+            columns |= {f"label_{k + 1}": labels[:, k], f"probability_{k + 1}": probabilities[:, k]}
         index = items.index if isinstance(items, pd.DataFrame | pd.Series) else None
         return pd.DataFrame(columns, index=index)
 

@@ -1,7 +1,7 @@
 """What both experts say about a set of samples, and its summary per sample.
 
-Gates read the probabilities; curves and decisions need only each expert's best class and its
-probability, so those are computed once and kept.
+Curves and decisions need only each expert's best class and its probability, most gates a few of the
+largest probabilities more. These are computed once and kept, also for parts that are cut out later.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo.mixture import Smoothing
+from cosmo.probabilities import top_k
 from cosmo.validation import check_probabilities
 
 __all__ = ["ExpertOutputs"]
@@ -62,23 +63,27 @@ class ExpertOutputs:
     target: NDArray[np.intp] | None = None
 
     def __post_init__(self) -> None:
-        seen = check_probabilities(self.seen, name="the seen expert's probabilities")
-        unseen = check_probabilities(self.unseen, name="the unseen expert's probabilities", joint=True)
-        object.__setattr__(self, "seen", seen)
-        object.__setattr__(self, "unseen", unseen)
-        if len(seen) != len(unseen):
-            raise ValueError(f"the seen expert saw {len(seen)} samples, the unseen expert {len(unseen)}")
-        for side, proba, classes in (
-            ("seen", seen, self.seen_classes),
-            ("unseen", unseen, self.unseen_classes),
-        ):
-            if proba.shape[1] != len(classes):
-                raise ValueError(f"{proba.shape[1]} columns for {len(classes)} {side} classes")
+        self._check_classes()
+        object.__setattr__(self, "unseen", _rows(self.unseen, "the unseen expert's", joint=True))
+        self._check()
+
+    def _check_classes(self) -> None:
+        for side, classes in (("seen", self.seen_classes), ("unseen", self.unseen_classes)):
             if len(classes) == 0:
                 raise ValueError(f"there is no {side} class")
         both = self.seen_classes.intersection(self.unseen_classes)
         if len(both):
             raise ValueError(f"a class is both seen and unseen: {both[0]!r}")
+
+    def _check(self) -> None:
+        """Check all but the classes and the unseen expert's probabilities."""
+        seen, unseen = _rows(self.seen, "the seen expert's"), self.unseen
+        object.__setattr__(self, "seen", seen)
+        if len(seen) != len(unseen):
+            raise ValueError(f"the seen expert saw {len(seen)} samples, the unseen expert {len(unseen)}")
+        for side, proba, n_classes in (("seen", seen, self.n_seen), ("unseen", unseen, self.n_unseen)):
+            if proba.shape[1] != n_classes:
+                raise ValueError(f"{proba.shape[1]} columns for {n_classes} {side} classes")
         if self.novelty is not None and (
             self.novelty.shape != (len(seen),) or not ((self.novelty >= 0) & (self.novelty <= 1)).all()
         ):
@@ -116,36 +121,48 @@ class ExpertOutputs:
         novelty, evidence, target
             As in the class.
         """
-        joint = check_probabilities(joint, name="the unseen expert's probabilities", joint=True)
-        scores = joint if scores is None else scores
         n_seen = len(seen_classes)
-        if len(unseen_classes) == 0:
-            raise ValueError("there is no unseen class")
+        joint = _rows(joint, "the unseen expert's", joint=True)
+        scores = joint if scores is None else scores
         choice = scores[:, :n_seen].argmax(axis=1)
-        return cls(
-            seen_classes,
-            unseen_classes,
-            seen,
-            joint[:, n_seen:],
+        outputs = cls.trusted(
+            seen_classes=seen_classes,
+            unseen_classes=unseen_classes,
+            seen=seen,
+            unseen=joint[:, n_seen:],
             stacking_seen=_take(scores, choice),
-            stacking_unseen=scores[:, n_seen:].max(axis=1),
+            stacking_unseen=scores[:, n_seen:].max(axis=1, initial=-np.inf),
             stacking_choice=choice,
             novelty=novelty,
             evidence=evidence,
             target=target,
         )
+        outputs._check_classes()
+        outputs._check()
+        return outputs
+
+    @classmethod
+    def trusted(cls, **parts: Any) -> ExpertOutputs:
+        """Build from parts as in the class without looking at them: for who made sure of them already."""
+        outputs = object.__new__(cls)
+        vars(outputs).update(dict.fromkeys((field.name for field in fields(cls)), None) | parts)
+        return outputs
 
     def __len__(self) -> int:
         return len(self.seen)
 
     def __getitem__(self, rows: Any) -> ExpertOutputs:
         """Return the outputs of some of the samples."""
-        part = object.__new__(ExpertOutputs)  # what was checked once is not checked again
-        for field in fields(self):
-            value = getattr(self, field.name)
-            per_sample = isinstance(value, np.ndarray)
-            object.__setattr__(part, field.name, value[rows] if per_sample else value)
-        return part
+        known = {}
+        for name, value in vars(self).items():
+            if name == "_tops":
+                value = {key: top[rows] for key, top in value.items()}
+            elif name == "gain":  # depends on the other samples
+                continue
+            elif isinstance(value, np.ndarray):
+                value = value[rows]
+            known[name] = value
+        return ExpertOutputs.trusted(**known)
 
     @property
     def n_seen(self) -> int:
@@ -186,15 +203,42 @@ class ExpertOutputs:
 
     def best(self, smoothing: Smoothing) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return both experts' largest probabilities: joint for "adaptive", else conditional."""
-        seen, unseen = self._maxima
         if smoothing == "adaptive":
-            return seen, unseen
-        return _share(seen, self.seen), _share(unseen, self.unseen)
+            return self._best_seen, self._best_unseen
+        return self._best_share_seen, self._best_share_unseen
 
     @cached_property
-    def _maxima(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        seen, unseen = _take(self.seen, self.seen_choice), _take(self.unseen, self.unseen_choice)
-        return seen.astype(np.float64), unseen.astype(np.float64)
+    def _best_seen(self) -> NDArray[np.float64]:
+        return _take(self.seen, self.seen_choice).astype(np.float64)
+
+    @cached_property
+    def _best_unseen(self) -> NDArray[np.float64]:
+        return _take(self.unseen, self.unseen_choice).astype(np.float64)
+
+    @cached_property
+    def _best_share_seen(self) -> NDArray[np.float64]:
+        return _share(self._best_seen, self.seen)
+
+    @cached_property
+    def _best_share_unseen(self) -> NDArray[np.float64]:
+        return _share(self._best_unseen, self.unseen)
+
+    def top_seen(self, k: int, temperature: float = 1.0) -> NDArray[Any]:
+        """Return the seen expert's `k` largest probabilities at a temperature, largest first."""
+        return self._top("seen", k, temperature)
+
+    def top_unseen(self, k: int) -> NDArray[Any]:
+        """Return the unseen expert's `k` largest probabilities, largest first."""
+        return self._top("unseen", k, 1.0)
+
+    def _top(self, side: str, k: int, temperature: float) -> NDArray[Any]:
+        if (side, k, temperature) not in self._tops:
+            self._tops[side, k, temperature] = top_k(getattr(self, side), k, temperature)
+        return self._tops[side, k, temperature]
+
+    @cached_property
+    def _tops(self) -> dict[tuple[str, int, float], NDArray[Any]]:
+        return {}
 
     @property
     def stacking_margin(self) -> NDArray[np.float64]:
@@ -211,8 +255,14 @@ class ExpertOutputs:
         return 1 / (rows[self.labels] * classes.astype(np.float64))
 
 
+def _rows(proba: NDArray[Any], whose: str, *, joint: bool = False) -> NDArray[Any]:
+    """Return checked probabilities; those of a sample, which are used together, lie side by side."""
+    values = check_probabilities(proba, name=f"{whose} probabilities", joint=joint)
+    return values if values.strides[1] == values.itemsize else np.ascontiguousarray(values)
+
+
 def _take(values: NDArray[Any], columns: NDArray[np.intp]) -> NDArray[Any]:
-    return np.take_along_axis(values, columns[:, None], axis=1)[:, 0]
+    return values[np.arange(len(values)), columns]
 
 
 def _share(best: NDArray[np.float64], proba: NDArray[Any]) -> NDArray[np.float64]:

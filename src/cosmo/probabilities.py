@@ -1,4 +1,4 @@
-"""From scores to probabilities: soft-max, temperature, and the fit of the temperature.
+"""From scores to probabilities: soft-max, temperature, the fit of the temperature, and the largest of them.
 
 Every expert that outputs plain scores becomes probabilistic here and nowhere else: a soft-max over all
 classes with one temperature, fitted by likelihood on held-out rows.
@@ -6,32 +6,40 @@ classes with one temperature, fitted by likelihood on held-out rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 
-__all__ = ["fit_temperature", "soften", "temper"]
+__all__ = ["fit_temperature", "soften", "temper", "top_k"]
 
 _FLOOR = 1e-12  # the paper's code adds this to a probability before taking its logarithm
+_BLOCK = 1 << 16  # probabilities worked on at a time, so that they stay in the cache
 
 
-def soften(scores: NDArray[Any], temperature: float) -> NDArray[Any]:
+def soften(scores: NDArray[Any], temperature: float, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
     """Return `softmax(scores / temperature)` over the last axis, in the dtype of `scores`.
+
+    `out` is where to put it, if given; it may be `scores` itself.
 
     Examples
     --------
     >>> soften(np.array([[0.0, np.log(3.0)]]), 1.0).round(2)
     array([[0.25, 0.75]])
     """
-    if not temperature > 0:
-        raise ValueError(f"temperature must be positive, got {temperature}")
+    _check(temperature)
     if scores.dtype.kind != "f":
         scores = scores.astype(np.float64)
-    proba: NDArray[Any] = softmax(scores / scores.dtype.type(temperature), axis=-1)
-    return proba
+    out = np.empty(scores.shape, scores.dtype) if out is None else out
+    for rows in _blocks(scores):
+        part = out[rows]
+        if temperature != 1 or out is not scores:
+            np.divide(scores[rows], scores.dtype.type(temperature), out=part)
+        part /= _exponentiate(part)
+    return out
 
 
 def temper(proba: NDArray[Any], temperature: float) -> NDArray[Any]:
@@ -42,16 +50,85 @@ def temper(proba: NDArray[Any], temperature: float) -> NDArray[Any]:
     >>> temper(np.array([[0.2, 0.8]]), 2.0).round(3)
     array([[0.333, 0.667]])
     """
-    if not temperature > 0:
-        raise ValueError(f"temperature must be positive, got {temperature}")
+    _check(temperature)
     if temperature == 1:
         return proba
-    powered = np.log(proba + _FLOOR)
-    powered *= 1 / temperature
-    powered -= powered.max(axis=-1, keepdims=True)
-    np.exp(powered, out=powered)  # the power p^(1/T), in the form that processors do fastest
-    powered /= powered.sum(axis=-1, keepdims=True)
+    powered, mass = _powers(proba, temperature)
+    powered /= mass
     return powered
+
+
+def top_k(proba: NDArray[Any], k: int, temperature: float = 1.0) -> NDArray[Any]:
+    """Return the `k` largest values of each row, largest first, with zeros where there are fewer.
+
+    With a temperature these are of `temper(proba, temperature)`, which is never made as a whole.
+
+    Examples
+    --------
+    >>> top_k(np.array([[0.1, 0.6, 0.3]]), 2), top_k(np.array([[0.4]]), 2)
+    (array([[0.6, 0.3]]), array([[0.4, 0. ]]))
+    """
+    _check(temperature)
+    n_classes = proba.shape[1]
+    found = np.zeros((len(proba), k), dtype=proba.dtype)
+    for rows in _blocks(proba):
+        values, mass = proba[rows], None
+        if temperature != 1:
+            values, mass = _powers(values, temperature)
+        if k == 1:
+            largest = values.max(axis=1, keepdims=True)
+        else:
+            values = np.array(values, order="C") if mass is None else values  # it is ours to change
+            largest = _largest(values, k)
+        out = found[rows, :n_classes]
+        np.copyto(out, largest) if mass is None else np.divide(largest, mass, out=out)
+    return found
+
+
+def _largest(values: NDArray[Any], k: int) -> NDArray[Any]:
+    """Return the `k` largest of each row (or all), largest first; values, which are not negative, get lost.
+
+    `values` are contiguous.
+    """
+    n_rows, n_classes = values.shape
+    if k >= n_classes / 20:
+        least = max(0, n_classes - k)
+        values.partition(least, axis=1)
+        return np.sort(values[:, least:], axis=1)[:, ::-1]
+    found = np.empty((n_rows, k), dtype=values.dtype)  # of many classes, a few maxima are found faster
+    flat, starts = values.reshape(-1), np.arange(0, values.size, n_classes)
+    for column in range(k):
+        places = values.argmax(axis=1) + starts
+        found[:, column] = flat[places]
+        flat[places] = -1
+    return found
+
+
+def _blocks(values: NDArray[Any]) -> Iterator[slice]:
+    step = max(1, _BLOCK // max(1, values[:1].size))
+    for first in range(0, len(values), step):
+        yield slice(first, first + step)
+
+
+def _check(temperature: float) -> None:
+    if not temperature > 0:
+        raise ValueError(f"temperature must be positive, got {temperature}")
+
+
+def _powers(proba: NDArray[Any], temperature: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return `p^(1/T)` up to a factor in each row, and their sums."""
+    powered = np.add(proba, _FLOOR, order="C")
+    np.log(powered, out=powered)  # logarithm and exponential: the form that processors do fastest
+    powered *= 1 / temperature
+    return powered, _exponentiate(powered)
+
+
+def _exponentiate(values: NDArray[Any]) -> NDArray[Any]:
+    """Put `exp(values - their maximum)` in the place of values, row by row, and return its sums."""
+    values -= values.max(axis=-1, keepdims=True)
+    np.exp(values, out=values)
+    total: NDArray[Any] = values.sum(axis=-1, keepdims=True)
+    return total
 
 
 def fit_temperature(scores: NDArray[Any], target: NDArray[np.intp]) -> float:

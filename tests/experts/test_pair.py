@@ -65,3 +65,33 @@ def test_named_seen_experts(task, name):
 def test_unknown_seen_expert():
     with pytest.raises(ValueError, match="unknown seen expert 'svm'; choose from logistic"):
         make_seen_expert("svm")
+
+
+@pytest.mark.parametrize("name", ["logistic", "logistic-exact", "knn"])
+def test_answers_are_the_part_of_outputs_that_predictions_need(task, validation, name):
+    expert = KNeighborsClassifier() if name == "knn" else make_seen_expert(name)
+    pair = validation[0].refit(expert, task.X, task.y, task.table)
+    assert pair.linear == (name != "knn")
+    full, short = pair.outputs(task.X_new), pair.answers(task.X_new)
+    np.testing.assert_array_equal(short.seen, full.seen)
+    np.testing.assert_array_equal(short.unseen, full.unseen)
+    np.testing.assert_allclose(full.seen, pair.seen.predict_proba(task.X_new), rtol=1e-4, atol=1e-7)
+    table = task.table.loc[full.classes]
+    expected = pair.unseen.predict_proba(task.X_new, table)[:, full.n_seen :]
+    np.testing.assert_allclose(full.unseen, expected, rtol=1e-4, atol=1e-7)
+
+
+def test_linear_experts_notice_what_is_not_finite(task, validation):
+    pair = validation[0].refit(make_seen_expert("logistic"), task.X, task.y, task.table)
+    for bad in (np.nan, np.inf, -np.inf):
+        X = task.X_new[:5].astype(np.float32)
+        X[3, 2] = bad
+        with np.errstate(invalid="ignore"), pytest.raises(FloatingPointError, match="not finite"):
+            pair.answers(X)
+
+
+def test_another_table_has_its_own_weights(task, validation):
+    pair = validation[0].refit(make_seen_expert("logistic"), task.X, task.y, task.table)
+    pair.outputs(task.X_new[:2])
+    more = pair.with_classes(task.table.iloc[:1].set_axis(["another"], axis=0))
+    assert more.outputs(task.X_new[:2]).unseen.shape[1] == len(pair.unseen_classes) + 1

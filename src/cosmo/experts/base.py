@@ -128,6 +128,13 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return how well each sample fits each described class, shape (n_samples, n_classes)."""
 
+    def class_weights(self, descriptions: pd.DataFrame) -> NDArray[np.float32] | None:
+        """Return W, shape (n_features, n_classes), if the scores are `X @ W`; None if they are not.
+
+        Who asks about the same classes many times needs to compute it only once.
+        """
+        return None
+
     def predict_proba(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return a distribution over the classes of `descriptions` for each sample."""
         return self.probabilities(self.scores(X, descriptions))

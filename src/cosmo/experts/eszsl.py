@@ -80,16 +80,20 @@ class ESZSL(UnseenExpert):
         mean_only = self._with(table.columns)._learn_mean(table.to_numpy())
         path = _Path(X, codes, mean_only._standardised(table.to_numpy()))
         for gamma in self.grid["gamma"] if self.gamma is None else (self.gamma,):
+            left = path.left(gamma)
             for lam in self.grid["lam"] if self.lam is None else (self.lam,):
                 candidate = self._with(table.columns, gamma=gamma, lam=lam)
                 candidate.mean_ = mean_only.mean_
-                candidate.weights_ = path.solve(gamma, lam)
+                candidate.weights_ = path.solve(left, lam)
                 yield candidate
 
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return `X V Aᵀ`, shape (n_samples, n_classes)."""
-        A = self._standardised(self.attributes(descriptions))
-        return check_features(X, name="X") @ (self.weights_ @ A.T)
+        return check_features(X, name="X") @ self.class_weights(descriptions)
+
+    def class_weights(self, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+        """Return `V Aᵀ`, shape (n_features, n_classes)."""
+        return self.weights_ @ self._standardised(self.attributes(descriptions)).T
 
     def _learn_mean(self, attributes: NDArray[np.float32]) -> Self:
         self.mean_ = attributes.mean(axis=0) if self.centre else None
@@ -112,7 +116,8 @@ def _solve(
     X: NDArray[np.float32], codes: NDArray[np.intp], A: NDArray[np.float32], gamma: float, lam: float
 ) -> NDArray[np.float32]:
     """Return V for one pair of regularisers."""
-    _check_positive(gamma, lam)
+    _check_positive("gamma", gamma)
+    _check_positive("lam", lam)
     A64 = A.astype(np.float64)
     gram = (X.T @ X).astype(np.float64)
     gram[np.diag_indices_from(gram)] += gamma
@@ -136,13 +141,18 @@ class _Path:
         self.feature_values, self.feature_vectors = np.maximum(values, 0), vectors
         self.core = (_class_sums(X, codes, len(A)) @ vectors).T @ (A @ self.attribute_vectors)
 
-    def solve(self, gamma: float, lam: float) -> NDArray[np.float32]:
-        _check_positive(gamma, lam)
-        scaled = self.core / (self.feature_values + gamma)[:, None] / (self.attribute_values + lam)
-        return (self.feature_vectors @ scaled @ self.attribute_vectors.T).astype(np.float32)
+    def left(self, gamma: float) -> NDArray[np.float64]:
+        """Return what all V of one γ share, the larger of the two products."""
+        _check_positive("gamma", gamma)
+        return self.feature_vectors @ (self.core / (self.feature_values + gamma)[:, None])
+
+    def solve(self, left: NDArray[np.float64], lam: float) -> NDArray[np.float32]:
+        """Return V."""
+        _check_positive("lam", lam)
+        V: NDArray[np.float64] = (left / (self.attribute_values + lam)) @ self.attribute_vectors.T
+        return V.astype(np.float32)
 
 
-def _check_positive(gamma: float, lam: float) -> None:
-    for name, value in (("gamma", gamma), ("lam", lam)):
-        if not value > 0:
-            raise ValueError(f"{name} must be positive, got {value}")
+def _check_positive(name: str, value: float) -> None:
+    if not value > 0:
+        raise ValueError(f"{name} must be positive, got {value}")

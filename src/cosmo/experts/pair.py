@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
 
 from cosmo.cache import Cache
 from cosmo.experts.base import UnseenExpert
+from cosmo.experts.logistic import SoftmaxRegression
 from cosmo.experts.novelty import DetectsNovelty
 from cosmo.experts.selection import select
 from cosmo.observer import Observer
 from cosmo.outputs import ExpertOutputs
+from cosmo.probabilities import soften
 from cosmo.protocol import HoldOut
 from cosmo.validation import encode_labels
 
@@ -118,27 +122,84 @@ class ExpertPair:
             None if observer is None else observer.fit(fitted, X, codes),
         )
 
-    @property
+    @cached_property
     def unseen_classes(self) -> pd.Index:
         """Described classes that had no samples, in the order of the table."""
         return self.descriptions.index[~self.descriptions.index.isin(self.seen_classes)]
 
+    @cached_property
+    def classes(self) -> pd.Index:
+        """All classes, seen ones first: the columns of what both say."""
+        return self.seen_classes.append(self.unseen_classes)
+
+    @cached_property
+    def _table(self) -> pd.DataFrame:
+        return self.descriptions.iloc[self.descriptions.index.get_indexer(self.classes)]
+
+    @cached_property
+    def _class_weights(self) -> NDArray[np.float32] | None:
+        return self.unseen.class_weights(self._table)
+
+    @property
+    def linear(self) -> bool:
+        """Whether each expert is a soft-max of `X @ W + b`, and nobody else is asked."""
+        return self._both_weights is not None
+
+    @cached_property
+    def _both_weights(self) -> NDArray[np.float32] | None:
+        """Weights of both experts side by side, if both are linear: one product reads the rows once."""
+        seen, unseen = self.seen, self.unseen
+        plain = type(seen) in (LogisticRegression, SoftmaxRegression) and len(seen.classes_) > 2
+        alone = self.observer is None and not isinstance(unseen, DetectsNovelty)
+        if not (plain and alone and not unseen.native and seen.coef_.dtype == np.float32):
+            return None
+        return None if self._class_weights is None else np.hstack([seen.coef_.T, self._class_weights])
+
+    def _ask(self, X: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the seen expert's probabilities and the unseen expert's scores."""
+        if self._both_weights is not None:
+            seen, scores = np.hsplit(X @ self._both_weights, [len(self.seen_classes)])
+            seen += self.seen.intercept_
+            return soften(seen, 1.0, out=seen), scores
+        weights = self._class_weights
+        scores = self.unseen.scores(X, self._table) if weights is None else X @ weights
+        return self.seen.predict_proba(X).astype(np.float32, copy=False), scores
+
     def outputs(self, X: NDArray[np.float32], y: Iterable[Hashable] | None = None) -> ExpertOutputs:
-        """Return what both experts say about `X`; with `y`, labelled."""
-        seen, unseen = self.seen_classes, self.unseen_classes
-        columns = seen.append(unseen)
-        table = self.descriptions.iloc[self.descriptions.index.get_indexer(columns)]
-        scores = self.unseen.scores(X, table)
+        """Return what both experts say about `X`, which is finite; with `y`, labelled."""
+        seen, scores = self._ask(X)
         return ExpertOutputs.from_joint(
-            self.seen.predict_proba(X).astype(np.float32),
-            self.unseen.probabilities(scores),
             seen,
-            unseen,
+            self.unseen.probabilities(scores),
+            self.seen_classes,
+            self.unseen_classes,
             # As in the paper, calibrated stacking works on probabilities where they are the method's own.
             scores=None if self.unseen.native else scores,
             novelty=self.unseen.novelty(X) if isinstance(self.unseen, DetectsNovelty) else None,
             evidence=None if self.observer is None else self.observer.evidence(X),
-            target=None if y is None else encode_labels(y, columns, name="y"),
+            target=None if y is None else encode_labels(y, self.classes, name="y"),
+        )
+
+    def answers(self, X: NDArray[np.float32]) -> ExpertOutputs:
+        """Return what a prediction needs of `outputs`, at the least cost.
+
+        Raises
+        ------
+        FloatingPointError
+            If the experts are linear and what they say is not finite. Others must be asked about finite rows.
+        """
+        if not self.linear:
+            return self.outputs(X)
+        seen, joint = self._ask(X)
+        soften(joint, self.unseen.decided_["temperature"], out=joint)
+        # A soft-max is NaN in all columns of a row or in none; nothing else can be wrong with it.
+        if np.isnan(seen[:, 0]).any() or np.isnan(joint[:, 0]).any():
+            raise FloatingPointError("the experts' scores are not finite")
+        return ExpertOutputs.trusted(
+            seen_classes=self.seen_classes,
+            unseen_classes=self.unseen_classes,
+            seen=seen,
+            unseen=joint[:, seen.shape[1] :],
         )
 
     def with_classes(self, descriptions: pd.DataFrame) -> ExpertPair:

@@ -67,16 +67,19 @@ def select(
     def candidates(**values: Any) -> Iterator[Expert]:
         return start(**values)._candidates(X_train, train_codes, table.iloc[seen])
 
-    def accuracy(candidate: Expert) -> float:
-        scores = candidate.scores(X[held.unseen_val], table.iloc[unseen])
-        # Rounded, so that equal accuracies stay equal however the classes are ordered.
-        return round(zsl_accuracy(codes[held.unseen_val], scores, unseen), 12)
-
     open_grid = [name for name in expert.open_parameters() if name in expert.grid]
     best: Expert | None = None
     if not open_grid:
         best = next(candidates())
     else:
+        X_unseen, table_unseen = X[held.unseen_val], table.iloc[unseen]  # cut out once, for all candidates
+
+        def accuracy(candidate: Expert) -> float:
+            weights = candidate.class_weights(table_unseen)
+            scores = candidate.scores(X_unseen, table_unseen) if weights is None else X_unseen @ weights
+            # Rounded, so that equal accuracies stay equal however the classes are ordered.
+            return round(zsl_accuracy(codes[held.unseen_val], scores, unseen), 12)
+
         key = "" if cache is None else fingerprint(expert, expert.grid, X, codes, table, held)
         known = {} if cache is None else cache.read("selection", key)
         apart = expert.trained_apart if expert.trained_apart in open_grid else None

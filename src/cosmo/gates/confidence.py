@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,28 +20,12 @@ from sklearn.linear_model import LogisticRegression
 from cosmo.gates.base import Gate, domains_of
 from cosmo.metrics import gate_auc
 from cosmo.outputs import ExpertOutputs
-from cosmo.probabilities import temper
+from cosmo.probabilities import top_k
 
 __all__ = ["ConfidenceGate", "top_k"]
 
 K_GRID = (1, 2, 3, 5, 10)
 TEMPERATURE_GRID = ((1.0,), (2.0,), (3.0,), (5.0,), (10.0,), (1.0, 3.0, 10.0))
-
-
-def top_k(proba: NDArray[Any], k: int) -> NDArray[Any]:
-    """Return the `k` largest values of each row, largest first, with zeros where there are fewer.
-
-    Examples
-    --------
-    >>> top_k(np.array([[0.1, 0.6, 0.3]]), 2), top_k(np.array([[0.4]]), 2)
-    (array([[0.6, 0.3]]), array([[0.4, 0. ]]))
-    """
-    n_classes = proba.shape[1]
-    if k < n_classes:
-        largest = np.partition(proba, n_classes - k, axis=1)[:, n_classes - k :]
-    else:
-        largest = np.pad(proba, ((0, 0), (0, k - n_classes)))
-    return -np.sort(-largest, axis=1)
 
 
 class ConfidenceGate(Gate):
@@ -95,9 +79,9 @@ class ConfidenceGate(Gate):
             raise ValueError("k and temperatures are still open; decide them with `tuned`")
         if self.k < 1:
             raise ValueError(f"k must be at least 1, got {self.k}")
-        blocks = [top_k(outputs.unseen, self.k)] if self.use_unseen else []
-        blocks += [top_k(temper(outputs.seen, t), self.k) for t in self.temperatures]
-        return np.concatenate(blocks, axis=1).astype(np.float64)
+        blocks = [outputs.top_unseen(self.k)] if self.use_unseen else []
+        blocks += [outputs.top_seen(self.k, t) for t in self.temperatures]
+        return np.concatenate(blocks, axis=1, dtype=np.float64)
 
     def tuned(self, train: ExpertOutputs, val: ExpertOutputs) -> Self:
         """Return a copy with open `k` and `temperatures` chosen by the AUC on Gating-Val."""
@@ -130,6 +114,7 @@ class ConfidenceGate(Gate):
 
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return the probability of "seen" for each sample."""
-        value = self.features(outputs) @ self.weights_ + self.bias_
+        # Not a matrix product, which rounds a row differently in another batch.
+        value = (self.features(outputs) * self.weights_).sum(axis=1) + self.bias_
         score: NDArray[np.float64] = expit(value if self.convention == "textbook" else value / 2)
         return score

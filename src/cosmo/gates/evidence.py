@@ -10,12 +10,11 @@ from scipy.special import expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 
 from cosmo.gates.base import Gate, domains_of, evidence_of
-from cosmo.gates.confidence import top_k
 from cosmo.gates.leave_out import entropy
 from cosmo.mixture import conditional
 from cosmo.observer import Observer
 from cosmo.outputs import ExpertOutputs
-from cosmo.probabilities import temper
+from cosmo.probabilities import top_k
 
 __all__ = ["EvidenceGate"]
 
@@ -63,7 +62,7 @@ class EvidenceGate(Gate):
         if self.k < 1:
             raise ValueError(f"k must be at least 1, got {self.k}")
         seen, unseen = outputs.seen.astype(np.float64), outputs.unseen.astype(np.float64)
-        tops = [top_k(seen, self.k), top_k(temper(seen, 3.0), self.k), top_k(unseen, self.k)]
+        tops = [top_k(seen, self.k), top_k(seen, self.k, 3.0), top_k(unseen, self.k)]
         best = top_k(seen, 2)
         mass = unseen.sum(axis=1)
         columns = [
@@ -90,7 +89,7 @@ class EvidenceGate(Gate):
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return the probability of "seen" for each sample."""
         values = (self.features(outputs) - self.mean_) / self.spread_
-        score: NDArray[np.float64] = expit(values @ self.weights_ + self.bias_)
+        score: NDArray[np.float64] = expit((values * self.weights_).sum(axis=1) + self.bias_)
         return score
 
 

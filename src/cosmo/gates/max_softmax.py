@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from cosmo.gates.base import Gate
 from cosmo.outputs import ExpertOutputs
-from cosmo.probabilities import temper
 
 __all__ = ["MaxSoftmaxGate"]
 
@@ -43,4 +42,4 @@ class MaxSoftmaxGate(Gate):
 
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return the seen expert's largest (tempered) probability for each sample."""
-        return temper(outputs.seen, self.temperature).max(axis=1).astype(np.float64)
+        return outputs.top_seen(1, self.temperature)[:, 0].astype(np.float64)

@@ -24,7 +24,7 @@ const tryView = {
         termOf("without smoothing", names[steps.answerBefore]),
         truth !== null && termOf("true class", names[truth], " ",
           verdictTag(verdictOf(truth, steps.answer, steps.answerBefore, nSeen))),
-        row.milliseconds && termOf("time", `${short(row.milliseconds, 1)} ms`))].filter(Boolean));
+        row.milliseconds && termOf("time", `${Math.max(1, Math.round(row.milliseconds))} ms`))].filter(Boolean));
     };
     const predict = (button, prepare, subject) => during(button, said, async () => {
       const [body, type] = prepare();

@@ -17,10 +17,10 @@ const addView = {
       if (!label.value.trim()) throw new Error("The class has no name yet.");
       return { name: label.value.trim(), ...description.read() };
     };
+    let seen = null; // what the preview is of, whatever is typed after it
     const keep = el("button", { type: "button", class: "primary", click: () => during(keep, said, async () => {
-      const wanted = body();
-      live.kept = (await ask("/classes/keep", wanted)).kept;
-      await reload(`"${wanted.name}" is kept in the running model.`);
+      live.kept = (await ask("/classes/keep", seen)).kept;
+      await reload(`"${seen.name}" is kept in the running model.`);
     }) }, "Keep it");
     const undo = el("button", { type: "button", click: () => during(undo, said, async () => {
       live.kept = (await ask("/classes/undo", {})).kept;
@@ -29,7 +29,8 @@ const addView = {
     const form = el("form", { submit: (event) => {
       event.preventDefault();
       during(look, said, async () => {
-        const found = await ask("/classes/preview", body());
+        const wanted = body(), found = await ask("/classes/preview", wanted);
+        seen = wanted;
         change.replaceChildren(...changeOf(set, found), el("p", { class: "buttons" }, keep));
         change.hidden = false;
         return "This is a preview: nothing is kept yet.";

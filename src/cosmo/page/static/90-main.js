@@ -109,8 +109,11 @@ function followHash() {
   if (wanted >= 0) state.curve = wanted;
   const number = Number(sample);
   if (sample && Number.isInteger(number) && number >= 0 && number < Math.max(1, state.set.n)) state.sample = number;
+  const before = state.tab;
   if (tab) state.tab = tab;
   if (moved) showSet(); else showSet.select(state.tab);
+  // Who follows a link wants to see where it leads, not what stands above all views.
+  if (state.tab && state.tab !== before) document.getElementById(`panel-${state.tab}`).scrollIntoView();
 }
 
 /** Replaces the view by the server's, after the model has changed. */
