@@ -71,7 +71,7 @@ class TestByHand:
 
     @pytest.mark.parametrize("floor", [{"min_seen": -0.1}, {"min_unseen": 50}, {"min_seen": np.nan}])
     def test_floors_are_accuracies(self, floor: dict[str, float]):
-        with pytest.raises(ValueError, match=f"{next(iter(floor))} is an accuracy between 0 and 1"):
+        with pytest.raises(ValueError, match=f"{next(iter(floor))} (is an accuracy between 0 and 1|must be a number)"):
             self.curve.best(**floor)
 
 

@@ -179,7 +179,7 @@ class TestErrors:
             make(unseen_classes=pd.Index(["x", "y", "z"]))
 
     def test_joint_column_counts(self):
-        with pytest.raises(ValueError, match="1 columns for 2 unseen classes"):
+        with pytest.raises(ValueError, match="4 columns of joint probabilities for 5 classes"):
             joint(joint=JOINT[:, :4])
 
     @pytest.mark.parametrize("labels", [("a", "z"), (("s", 1), ("u", 1))])

@@ -37,7 +37,7 @@ class TestSoften:
 
     @pytest.mark.parametrize("temperature", [0.0, -1.0, np.nan])
     def test_temperature_must_be_positive(self, temperature: float):
-        with pytest.raises(ValueError, match="temperature must be positive"):
+        with pytest.raises(ValueError, match="temperature must be (positive|a number)"):
             soften(np.zeros((1, 2)), temperature)
 
 
@@ -79,7 +79,7 @@ class TestTemper:
 
     @pytest.mark.parametrize("temperature", [0.0, -3.0, np.nan])
     def test_temperature_must_be_positive(self, temperature: float):
-        with pytest.raises(ValueError, match="temperature must be positive"):
+        with pytest.raises(ValueError, match="temperature must be (positive|a number)"):
             temper(np.array([[0.5, 0.5]]), temperature)
 
 

@@ -24,12 +24,12 @@ from cosmo.curve import SeenUnseenCurve
 from cosmo.experts import ESZSL, ExpertPair, UnseenExpert, make_seen_expert
 from cosmo.explanation import Explanation, explain
 from cosmo.gates import ConfidenceGate, Gate
-from cosmo.metrics import harmonic_mean, per_class_accuracy
+from cosmo.metrics import GZSLScores, harmonic_mean, per_class_accuracy
 from cosmo.mixture import Smoothing
 from cosmo.outputs import ExpertOutputs
 from cosmo.protocol import HoldOut, further_folds, hold_out
 from cosmo.recorded import RecordedOutputs
-from cosmo.validation import as_class_index, check_descriptions, encode_labels
+from cosmo.validation import as_class_index, as_number, check_descriptions, check_features, encode_labels
 
 __all__ = ["Cosmo"]
 
@@ -176,9 +176,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "from class to vector"
             )
         table = check_descriptions(self.descriptions)
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows float32 is reported as infinite
-            features, labels = validate_data(self, X, y, dtype=np.float32, ensure_min_samples=2)
-        check_classification_targets(labels)
+        features, labels = self._validated(X, y, table)
         index = as_class_index(labels)
         codes = encode_labels(index, table.index, name="y")
         n_seen = len(np.unique(codes))
@@ -190,6 +188,28 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "for each class to recognise without samples"
             )
         return features, index, table
+
+    def _validated(self, X: ArrayLike, y: Any = None, table: pd.DataFrame | None = None) -> Any:
+        """Return input as scikit-learn checks it; what it refuses is said in our words and in its own."""
+        try:
+            if np.ma.is_masked(X):
+                check_features(X, name="X")
+            with np.errstate(over="ignore", invalid="ignore"):  # what overflows float32 is taken for infinite
+                if table is None:  # asked, not trained
+                    return validate_data(self, X, dtype=np.float32, reset=False)
+                features, labels = validate_data(self, X, y, dtype=np.float32, ensure_min_samples=2)
+            check_classification_targets(labels)
+            return features, labels
+        except (ValueError, TypeError) as error:
+            words = "X cannot be used; give one row of finite numbers per sample, and one label in training"
+            try:
+                check_features(X, name="X")
+                if y is not None and table is not None:
+                    encode_labels(y, table.index, name="y")
+            except (ValueError, TypeError) as own:
+                words = str(own)
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(words if words == str(error) else f"{words} ({error})") from error
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -230,8 +250,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.experts_.outputs(features, y)
 
     def _check_rows(self, X: ArrayLike) -> NDArray[np.float32]:
-        with np.errstate(over="ignore", invalid="ignore"):
-            features: NDArray[np.float32] = validate_data(self, X, dtype=np.float32, reset=False)
+        features: NDArray[np.float32] = self._validated(X)
         return features
 
     def _rows(self, X: ArrayLike) -> NDArray[np.float32]:
@@ -239,6 +258,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "experts_")
         as_fitted = (
             isinstance(X, np.ndarray)
+            and not np.ma.isMaskedArray(X)
             and X.dtype == np.float32
             and X.ndim == 2
             and len(X) > 0
@@ -314,6 +334,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         of the two that `y` allows.
         """
         truth, guess = as_class_index(y), self.predict(X)
+        encode_labels(truth, self.experts_.descriptions.index, name="y")
         present = truth.unique()
         is_seen = present.isin(self.seen_classes_)
         parts = [
@@ -332,6 +353,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         min_seen: float = 0.0,
         min_unseen: float = 0.0,
+        confidence: float | None = None,
         threshold: float | None = None,
         softness: float | None = None,
     ) -> Self:
@@ -344,27 +366,35 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         min_seen, min_unseen : float
             Smallest acceptable accuracy on seen / unseen classes of GZSL-Val; the best Acc_H that
             keeps them is chosen.
+        confidence : float, optional
+            How often each floor is to hold on other samples of those classes; else it does on GZSL-Val.
         threshold, softness : float, optional
             Set the point by hand instead. A larger threshold gives more samples to unseen classes.
         """
         check_is_fitted(self, "experts_")
         if threshold is None and softness is None:
             chosen = self._on_validation().operate_at(
-                self.validation_outputs_, min_seen=min_seen, min_unseen=min_unseen
+                self.validation_outputs_, min_seen=min_seen, min_unseen=min_unseen, confidence=confidence
             )
             self.combination_.operating_point_ = chosen.operating_point_
             self.combination_.validation_point_ = chosen.validation_point_
             return self
-        if min_seen or min_unseen:
+        if min_seen or min_unseen or confidence is not None:
             raise ValueError("give either floors or a threshold / softness by hand, not both")
-        if softness is not None and not softness > 0:
-            raise ValueError(f"softness must be positive, got {softness}")
+        if softness is not None and not 0 < as_number(softness, name="softness") < np.inf:
+            raise ValueError(f"softness must be positive and finite, got {softness}")
+        if threshold is not None and not np.isfinite(as_number(threshold, name="threshold")):
+            raise ValueError(f"threshold must be finite, got {threshold}")
         current = self.operating_point_
         self.combination_.operating_point_ = current._replace(
             threshold=current.threshold if threshold is None else float(threshold),
             softness=current.softness if softness is None else float(softness),
         )
         return self
+
+    def validation_bounds(self, confidence: float = 0.95) -> GZSLScores:
+        """Return what the accuracies are at least on other samples like GZSL-Val: `GatedMixture.bounds`."""
+        return self._on_validation().bounds(self.validation_outputs_, confidence)
 
     def add_classes(self, descriptions: pd.DataFrame | Mapping[Hashable, Sequence[float]]) -> Self:
         """Recognise more unseen classes from now on; nothing is trained again.

@@ -14,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from cosmo.bounds import accuracy_bound, accuracy_to_reach
 from cosmo.curve import SeenUnseenCurve
 from cosmo.gates import Gate, MaxSoftmaxGate
+from cosmo.metrics import GZSLScores, harmonic_mean
 from cosmo.mixture import Smoothing, check_smoothing, combine, gate_belief, tie_log_odds
 from cosmo.outputs import ExpertOutputs
 from cosmo.protocol import gating_split
+from cosmo.validation import as_number
 
 __all__ = [
     "PRIOR_WEIGHTS",
@@ -142,6 +145,11 @@ class GatedMixture(Combination):
     def fit_gate(self, outputs: ExpertOutputs, *others: ExpertOutputs) -> Self:
         """Fit the gate only."""
         self._check()
+        if outputs.is_seen.all() or not outputs.is_seen.any():
+            raise ValueError(
+                "the operating point is chosen on held-out samples of both seen and unseen classes; one kind "
+                "is missing"
+            )
         train, val = gating_split(len(outputs))
         if len({*outputs.is_seen[train]}) < 2 or len({*outputs.is_seen[val]}) < 2:
             train = val = np.arange(len(outputs))  # too few samples to spare any
@@ -159,14 +167,36 @@ class GatedMixture(Combination):
                 raise ValueError(f"{name} is empty: there is nothing to choose from")
         if not all(0 <= weight <= 1 for weight in self.prior_weights):
             raise ValueError(f"prior_weights must lie between 0 and 1, got {tuple(self.prior_weights)}")
-        if not all(softness > 0 for softness in self.softnesses):
-            raise ValueError(f"softnesses must be positive, got {tuple(self.softnesses)}")
+        if not all(0 < as_number(softness, name="softness") < np.inf for softness in self.softnesses):
+            raise ValueError(f"softnesses must be positive and finite, got {tuple(self.softnesses)}")
 
-    def operate_at(self, outputs: ExpertOutputs, *, min_seen: float = 0.0, min_unseen: float = 0.0) -> Self:
+    def operate_at(
+        self,
+        outputs: ExpertOutputs,
+        *,
+        min_seen: float = 0.0,
+        min_unseen: float = 0.0,
+        confidence: float | None = None,
+    ) -> Self:
         """Choose the operating point: the best Acc_H on `outputs` that keeps the floors.
 
         Softness and prior weight are searched over their values, the threshold exactly.
+
+        Parameters
+        ----------
+        outputs : ExpertOutputs
+            Labelled.
+        min_seen, min_unseen : float
+        confidence : float, optional
+            How often each floor is to hold on other samples of the same classes. Without it, it holds on
+            `outputs`, and on others about every second time.
         """
+        if confidence is not None:
+            rows = np.bincount(outputs.labels, minlength=outputs.n_seen + outputs.n_unseen)
+            if min_seen:
+                min_seen = min(accuracy_to_reach(min_seen, rows[: outputs.n_seen], confidence), 1)
+            if min_unseen:
+                min_unseen = min(accuracy_to_reach(min_unseen, rows[outputs.n_seen :], confidence), 1)
         best: tuple[float, float, SeenUnseenCurve] | None = None
         height = -1.0
         for softness, prior_weight, curve in self.candidates(outputs):
@@ -183,6 +213,18 @@ class GatedMixture(Combination):
         self.validation_point_ = curve.best(min_seen=min_seen, min_unseen=min_unseen)
         self.operating_point_ = OperatingPoint(self.validation_point_.threshold, softness, prior_weight)
         return self
+
+    def bounds(self, outputs: ExpertOutputs, confidence: float = 0.95) -> GZSLScores:
+        """Return what each accuracy of the operating point is at least, on other samples like `outputs`.
+
+        These are of the same classes, and answered by the same experts; about experts that are fitted
+        again nothing is promised. Each bound holds by itself; `acc_h` is the harmonic mean of the two.
+        """
+        at = self.curve(outputs).at(self.operating_point_.threshold)
+        rows = np.bincount(outputs.labels, minlength=outputs.n_seen + outputs.n_unseen)
+        acc_ts = accuracy_bound(at.acc_ts, rows[outputs.n_seen :], confidence)
+        acc_tr = accuracy_bound(at.acc_tr, rows[: outputs.n_seen], confidence)
+        return GZSLScores(acc_ts, acc_tr, harmonic_mean(acc_ts, acc_tr))
 
     def candidates(self, outputs: ExpertOutputs) -> Iterator[tuple[float, float, SeenUnseenCurve]]:
         """Yield softness, prior weight and the exact curve of labelled outputs, for all their values."""
@@ -264,6 +306,8 @@ class CalibratedStacking(Combination):
     def fit(self, outputs: ExpertOutputs) -> Self:
         """Choose the constant on labelled validation outputs, unless it is given."""
         if self.constant is not None:
+            if not np.isfinite(as_number(self.constant, name="constant")):
+                raise ValueError(f"constant must be finite, got {self.constant}")
             self.operating_point_ = OperatingPoint(float(self.constant))
             return self
         self.validation_point_ = self.curve(outputs).best()

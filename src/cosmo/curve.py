@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cosmo.metrics import GZSLScores, Interval, harmonic_mean
+from cosmo.validation import as_class_index, as_number
 
 __all__ = ["CurvePoint", "SeenUnseenCurve"]
 
@@ -56,11 +57,17 @@ class SeenUnseenCurve:
 
     def __post_init__(self) -> None:
         for name in ("flips", "seen_gain", "unseen_gain"):
-            values = np.asarray(getattr(self, name), dtype=np.float64)
+            given = getattr(self, name)
+            values = np.asarray(given)
+            if values.dtype.kind not in "fiub":
+                raise ValueError(f"{name} must be a dense array of numbers, got dtype {values.dtype}")
+            values = values.astype(np.float64)
             if values.ndim != 1 or values.shape != np.shape(self.flips):
                 raise ValueError(f"{name} must be one number per sample, got shape {values.shape}")
-            if np.isnan(values).any():
-                raise ValueError(f"{name} has NaN values")
+            if np.isnan(values).any() or np.ma.is_masked(given):
+                raise ValueError(f"{name} has NaN or masked values; drop such samples")
+            if name != "flips" and np.isinf(values).any():
+                raise ValueError(f"{name} has infinite values; a sample adds at most 1 to an accuracy")
             object.__setattr__(self, name, values)
 
     @cached_property
@@ -134,6 +141,7 @@ class SeenUnseenCurve:
 
     def at(self, threshold: float) -> GZSLScores:
         """Return the accuracies at a threshold."""
+        threshold = as_number(threshold, name="threshold")
         return GZSLScores(*(float(values[0]) for values in self.sample([threshold])))
 
     def sample(
@@ -157,7 +165,7 @@ class SeenUnseenCurve:
     def best_index(self, *, min_seen: float = 0.0, min_unseen: float = 0.0) -> int:
         """Return which point is the best, see `best`; of many curves only one may need to be asked more."""
         for name, floor in (("min_seen", min_seen), ("min_unseen", min_unseen)):
-            if not 0 <= floor <= 1:
+            if not 0 <= as_number(floor, name=name) <= 1:
                 raise ValueError(f"{name} is an accuracy between 0 and 1, got {floor}")
         # Rounded, so that equally good points stay equal however the samples are ordered.
         heights = self.acc_h.round(12)
@@ -182,20 +190,32 @@ class SeenUnseenCurve:
     ) -> Interval:
         """Return a bootstrap interval of the area, resampling rows within each class.
 
+        One row fewer is drawn than a class has, else the spread would be that of n/(n - 1) times as many
+        rows. A class with a single row adds nothing to the width.
+
         Parameters
         ----------
         groups : array of int, shape (n_samples,)
             Class of each sample.
         """
+        if not 0 < as_number(level, name="level") < 1:
+            raise ValueError(f"level is a share between 0 and 1, got {level}")
+        codes, _ = as_class_index(np.asarray(groups)).factorize()
+        if len(codes) != len(self.flips) or (codes < 0).any():
+            raise ValueError(f"groups must name the class of each of the {len(self.flips)} samples")
         generator = np.random.default_rng(seed)
-        by_class = np.argsort(groups, kind="stable")
-        _, start, size = np.unique(np.asarray(groups)[by_class], return_index=True, return_counts=True)
-        start, size = np.repeat(start, size), np.repeat(size, size)
-        seen, unseen = self.seen_gain[self._order], self.unseen_gain[self._order]
+        by_class = np.argsort(codes, kind="stable")
+        _, start, size = np.unique(codes[by_class], return_index=True, return_counts=True)
+        fewer = np.maximum(size - 1, 1)
+        weight = np.empty(len(self.flips))
+        weight[by_class] = np.repeat(size / fewer, size)
+        seen, unseen = (weight * gain for gain in (self.seen_gain, self.unseen_gain))
+        seen, unseen = seen[self._order], unseen[self._order]
+        start, size = np.repeat(start, fewer), np.repeat(size, fewer)
         areas = np.empty(n_resamples)
         for i in range(n_resamples):
             drawn = by_class[start + (generator.random(len(size)) * size).astype(np.intp)]
-            count = np.bincount(drawn, minlength=len(size))[self._order]
+            count = np.bincount(drawn, minlength=len(weight))[self._order]
             areas[i] = _area(*self._accumulate(count * seen, count * unseen))
         tail = (1 - level) / 2
         return Interval(*map(float, np.quantile(areas, [tail, 1 - tail])))

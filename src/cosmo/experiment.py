@@ -73,7 +73,7 @@ class Evaluation:
     scores : GZSLScores
         At the operating point chosen on validation.
     intervals : tuple of Interval
-        95 % bootstrap intervals of the three scores.
+        95 % intervals of the three scores.
     ausuc : float
     ausuc_interval : Interval
     point : OperatingPoint

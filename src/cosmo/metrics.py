@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import roc_auc_score, roc_curve
 
+from cosmo.bounds import plausible_accuracies
 from cosmo.validation import as_array, as_class_index, as_number, check_scores
 
 __all__ = [
@@ -169,32 +170,33 @@ def gzsl_intervals(
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> tuple[Interval, Interval, Interval]:
-    """Return bootstrap intervals of `Acc_ts`, `Acc_tr` and `Acc_H`.
+    """Return intervals of `Acc_ts`, `Acc_tr` and `Acc_H` over other rows of the same classes.
 
-    Rows are resampled within each class: the classes are the task and stay fixed. Resampling the
-    rows of a class with `r` of `n` right is a binomial draw, so no row is ever touched.
+    The classes are the task and stay fixed. An accuracy is drawn from what is plausible after the count:
+    a Beta distribution with Jeffreys' prior, for as many rows as the mean over classes is worth.
+    A bootstrap of rows would be too short with few rows per class, and without any width where all
+    are right or all are wrong.
 
     Examples
     --------
-    >>> low, high = gzsl_intervals(["a", "a", "z"], ["a", "a", "z"], ["a"], ["z"])[2]
-    >>> float(low), float(high)
-    (1.0, 1.0)
+    >>> low, high = gzsl_intervals(["a"] * 9 + ["z"] * 9, ["a"] * 9 + ["z"] * 9, ["a"], ["z"])[2]
+    >>> round(low, 2), float(high)
+    (0.81, 1.0)
     """
     truth, guess = as_class_index(y_true), as_class_index(y_pred)
     _check_share(level=level)
     generator = np.random.default_rng(seed)
-
-    def resample(classes: Iterable[Hashable]) -> NDArray[np.float64]:
-        right, rows = _hits(truth, guess, classes)
-        share = right / np.maximum(rows, 1)
-        return _mean_over_classes(generator.binomial(rows, share, size=(n_resamples, len(rows))), rows)
-
-    acc_ts, acc_tr = resample(unseen), resample(seen)
+    hits = [_hits(truth, guess, classes) for classes in (unseen, seen)]
+    counted = [float(_mean_over_classes(*one)) for one in hits]
+    drawn = [plausible_accuracies(*one, n_resamples, generator) for one in hits]
     tail = (1 - level) / 2
-    return tuple(  # type: ignore[return-value]
-        Interval(*map(float, np.quantile(values, [tail, 1 - tail])))
-        for values in (acc_ts, acc_tr, harmonic_mean(acc_ts, acc_tr))
-    )
+    intervals = []
+    for values, value in zip(
+        (*drawn, harmonic_mean(*drawn)), (*counted, harmonic_mean(*counted)), strict=True
+    ):
+        low, high = np.quantile(values, [tail, 1 - tail])
+        intervals.append(Interval(float(min(low, value)), float(max(high, value))))
+    return tuple(intervals)  # type: ignore[return-value]
 
 
 def _check_share(**shares: float) -> None:

@@ -17,7 +17,7 @@ from cosmo.explanation import Explanation
 from cosmo.persistence import load, save, versions
 from cosmo.promotion import can_add_class, promote
 from cosmo.rehearsal import Rehearsal
-from cosmo.validation import as_class_index, check_features, encode_labels
+from cosmo.validation import as_array, as_class_index, as_number, check_features, encode_labels
 
 if TYPE_CHECKING:
     from cosmo.encoders import Encoder
@@ -128,7 +128,8 @@ class Model:
             `label` and `probability` of the best class; `p_seen`, the gate's belief that the sample is of a
             seen class; then `label_2`, `probability_2` and so on. The index is that of `items`, if any.
         """
-        if int(top) != top or top < 1:
+        top = as_number(top, name="top", whole=True)
+        if top < 1:
             raise ValueError(f"top must be a whole number of at least 1, got {top}")
         labels, probabilities, p_seen = self.cosmo.predict_top(self._rows(items), top)
         columns = {"label": labels[:, 0], "probability": probabilities[:, 0], "p_seen": p_seen}
@@ -195,11 +196,12 @@ class Model:
             raise ValueError(f"{label!r} is not described; add it with add_classes first")
         if len(experts.unseen_classes) == 1:
             raise ValueError(f"{label!r} is the last unseen class; add another before it is promoted")
-        rows = check_features(self._rows(items), name="samples")
+        width = self.cosmo.n_features_in_
+        rows = check_features(self._rows(items), name="samples", columns=width)
         if not len(rows):
             raise ValueError(f"there are no samples of {label!r}")
         if training is not None:
-            others = check_features(self._rows(training[0]), name="training rows")
+            others = check_features(self._rows(training[0]), name="training rows", columns=width)
             codes = encode_labels(training[1], experts.seen_classes, name="labels of training rows")
             if len(codes) != len(others):
                 raise ValueError(f"training has {len(others)} rows but {len(codes)} labels")
@@ -250,7 +252,7 @@ class Model:
                 raise ValueError(f"the table lacks {len(missing)} feature columns, such as {missing[0]!r}")
             items = items[self.feature_names]
         if self.encoder_name is None or _is_table(items):
-            return np.asarray(items)
+            return as_array(items, name="samples")
         from cosmo.encoders import extract
 
         return extract(self.encoder, _listed(items)).features
@@ -356,6 +358,11 @@ def _texts(descriptions: Descriptions) -> dict[Hashable, str] | None:
     """Return descriptions in words by class, or None if they are numbers."""
     if isinstance(descriptions, pd.DataFrame):
         return None
+    if not isinstance(descriptions, Mapping | pd.Series):
+        raise TypeError(
+            "descriptions must be a DataFrame of numbers, or a dict or Series from class to sentence or "
+            f"vector, got {type(descriptions).__name__}"
+        )
     pairs = {_plain(label): text for label, text in descriptions.items()}
     if not any(isinstance(text, str) for text in pairs.values()):
         return None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cosmo.mixture import Smoothing
 from cosmo.probabilities import top_k
-from cosmo.validation import check_probabilities
+from cosmo.validation import as_array, check_features, check_probabilities, check_scores
 
 __all__ = ["ExpertOutputs"]
 
@@ -84,14 +84,15 @@ class ExpertOutputs:
         for side, proba, n_classes in (("seen", seen, self.n_seen), ("unseen", unseen, self.n_unseen)):
             if proba.shape[1] != n_classes:
                 raise ValueError(f"{proba.shape[1]} columns for {n_classes} {side} classes")
-        if self.novelty is not None and (
-            self.novelty.shape != (len(seen),) or not ((self.novelty >= 0) & (self.novelty <= 1)).all()
-        ):
-            raise ValueError("novelty must be a number from 0 to 1 for every sample")
-        if self.evidence is not None and (
-            self.evidence.ndim != 2 or len(self.evidence) != len(seen) or not np.isfinite(self.evidence).all()
-        ):
-            raise ValueError("evidence must have one row of finite numbers for every sample")
+        if self.novelty is not None:
+            novelty = check_scores(self.novelty, len(seen), name="novelty")
+            if not ((novelty >= 0) & (novelty <= 1)).all():
+                raise ValueError("novelty must be a number from 0 to 1 for every sample")
+            object.__setattr__(self, "novelty", novelty)
+        if self.evidence is not None:
+            check_features(self.evidence, name="evidence")
+            if len(self.evidence) != len(seen):
+                raise ValueError(f"evidence must have a row for each of the {len(seen)} samples")
         if self.target is not None:
             target, n_classes = np.asarray(self.target), len(self.classes)
             if target.shape != (len(seen),) or not np.isin(target, np.arange(n_classes)).all():
@@ -123,7 +124,17 @@ class ExpertOutputs:
         """
         n_seen = len(seen_classes)
         joint = _rows(joint, "the unseen expert's", joint=True)
-        scores = joint if scores is None else scores
+        if joint.shape[1] != n_seen + len(unseen_classes):
+            raise ValueError(
+                f"{joint.shape[1]} columns of joint probabilities for "
+                f"{n_seen + len(unseen_classes)} classes; give one each"
+            )
+        scores = joint if scores is None else as_array(scores, name="scores")
+        if scores.dtype.kind not in "fiub" or scores.shape != joint.shape or np.isnan(scores).any():
+            raise ValueError(
+                f"scores must be numbers of shape {joint.shape}, as the joint probabilities, got "
+                f"{scores.dtype} of shape {scores.shape}" + (" with NaN" if scores.dtype.kind == "f" else "")
+            )
         choice = scores[:, :n_seen].argmax(axis=1)
         outputs = cls.trusted(
             seen_classes=seen_classes,

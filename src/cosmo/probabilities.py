@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
+from cosmo.validation import as_number
+
 __all__ = ["fit_temperature", "soften", "temper", "top_k"]
 
 _FLOOR = 1e-12  # the paper's code adds this to a probability before taking its logarithm
@@ -111,7 +113,7 @@ def _blocks(values: NDArray[Any]) -> Iterator[slice]:
 
 
 def _check(temperature: float) -> None:
-    if not temperature > 0:
+    if not as_number(temperature, name="temperature") > 0:
         raise ValueError(f"temperature must be positive, got {temperature}")
 
 

@@ -67,6 +67,19 @@ def test_floors(capsys: pytest.CaptureFixture[str]):
     assert accuracies() == best
 
 
+def test_a_floor_with_confidence(capsys: pytest.CaptureFixture[str]):
+    assert (
+        main(["operate", "model.cosmo", "--min-seen", "0.6", "--confidence", "0.9", "--out", "s.cosmo"]) == 0
+    )
+    told = capsys.readouterr().out
+    assert "with 90 % confidence: seen at least" in told
+    least = Model.load("s.cosmo").cosmo.validation_bounds(0.9)
+    assert least.acc_tr >= 0.6
+    assert f"seen at least {100 * least.acc_tr:.1f} %" in told
+    assert main(["operate", "model.cosmo", "--confidence", "0.9"]) == 2
+    assert "--min-seen or --min-unseen" in capsys.readouterr().err
+
+
 def test_by_hand_elsewhere_and_quiet(capsys: pytest.CaptureFixture[str]):
     before = Path("model.cosmo").read_bytes()
     argv = ["--threshold", "0.25", "--softness", "0.5", "--out", "other.cosmo", "-q"]

@@ -60,7 +60,9 @@ def test_broken_headers(tmp_path: Path, read: Callable[[Path], object], shape: s
 
 
 def test_damaged_packing_of_a_plain_data_set(tmp_path: Path):
-    np.savez_compressed(tmp_path / "features.npz", X=np.random.default_rng(0).normal(size=(90, 9)), y=["a"] * 90)
+    np.savez_compressed(
+        tmp_path / "features.npz", X=np.random.default_rng(0).normal(size=(90, 9)), y=["a"] * 90
+    )
     (tmp_path / "features.npz").write_bytes(spoilt((tmp_path / "features.npz").read_bytes()))
     refused(read_plain, tmp_path)
 

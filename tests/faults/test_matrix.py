@@ -15,7 +15,6 @@ import pytest
 from entry import clean
 from file_entries import Refused
 from matrix import ENTRIES, EXPECTED, FAULTS
-from pending import PENDING
 from problem import Problem
 from scipy import sparse
 
@@ -63,10 +62,6 @@ def test_the_table_is_complete():
     assert set(EXPECTED) == set(ALL)
 
 
-def test_what_is_pending_is_in_the_table():
-    assert {cell for cells in PENDING.values() for cell in cells} <= set(EXPECTED)
-
-
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_input_in_order_is_taken(entry: str, folder: Path):
     clean_result(entry, folder)
@@ -74,11 +69,8 @@ def test_input_in_order_is_taken(entry: str, folder: Path):
 
 def cells() -> list[Any]:
     """Return the cells that there is something to try in."""
-    late = {cell: reason for reason, cells in PENDING.items() for cell in cells}
     return [
-        pytest.param(
-            *key, id="-".join(key), marks=[pytest.mark.xfail(reason=late[key])] if key in late else []
-        )
+        pytest.param(*key, id="-".join(key))
         for key in ALL
         if key not in EXPECTED or EXPECTED[key].kind != "n/a"
     ]

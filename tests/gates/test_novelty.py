@@ -59,7 +59,14 @@ def test_the_soft_form_is_total_probability():
     np.testing.assert_allclose(scores[:, 5:], NOVELTY[:, None] * unseen)
 
 
-@pytest.mark.parametrize("novelty", [np.full(90, 1.5), np.full(90, np.nan), np.full(3, 0.5)])
-def test_novelty_is_a_probability_for_every_sample(novelty):
-    with pytest.raises(ValueError, match="novelty must be a number from 0 to 1 for every sample"):
+@pytest.mark.parametrize(
+    ("novelty", "says"),
+    [
+        (np.full(90, 1.5), "novelty must be a number from 0 to 1 for every sample"),
+        (np.full(90, np.nan), "novelty of sample 0 is nan"),
+        (np.full(3, 0.5), "novelty must be one number per sample, 90 in all"),
+    ],
+)
+def test_novelty_is_a_probability_for_every_sample(novelty, says):
+    with pytest.raises(ValueError, match=says):
         outputs(OUT.seen, OUT.unseen, novelty=novelty)

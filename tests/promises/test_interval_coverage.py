@@ -12,7 +12,12 @@ import pytest
 from cosmo.bounds import plausible_accuracies
 
 RATE = 0.92
-ROWS = {"15 rows": (20, 10, 15, 15), "unequal sides": (10, 40, 30, 12)}
+ROWS = {
+    "15 rows": (20, 10, 15, 15),
+    "unequal sides": (10, 40, 30, 12),
+    "5 rows": (20, 10, 5, 5),
+    "3 rows": (10, 5, 3, 3),
+}
 
 
 @pytest.mark.parametrize("sizes", ROWS.values(), ids=ROWS)
@@ -24,8 +29,9 @@ def test_accuracies_of_half_the_length_are_caught(simulations, least):
     assert (simulations.accuracy_coverage(ROWS["15 rows"], 100, stretch=0.5) < least(RATE, 100)).all()
 
 
-def test_area(simulations, least):
-    assert simulations.area_coverage(ROWS["15 rows"], 120) >= least(RATE, 120)
+@pytest.mark.parametrize("rows", ["15 rows", "5 rows", "3 rows"])
+def test_area(simulations, least, rows):
+    assert simulations.area_coverage(ROWS[rows], 120) >= least(RATE, 120)
 
 
 def test_areas_of_half_the_length_are_caught(simulations, least):

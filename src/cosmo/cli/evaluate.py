@@ -108,6 +108,11 @@ def _print(console: Console, found: ModelEvaluation, worst: int, n_classes: int)
         else:
             table.add_row(name, f"{100 * value:.1f}", f"{100 * low:.1f} - {100 * high:.1f}")
     console.print(table)
+    for name, one in (("p(y)", found.answer_calibration), ("p(unseen)", found.gate_calibration)):
+        console.print(
+            f"calibration error of {name}: {100 * one.error:.1f} points, of which chance gives "
+            f"{100 * one.chance:.1f}"
+        )
     missing = n_classes - len(found.classes)
     if missing:
         console.print(f"{missing} of the model's {n_classes} classes have no samples here and do not count")

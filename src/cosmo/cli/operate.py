@@ -17,6 +17,7 @@ _EPILOG = """\
 examples:
   cosmo operate model.cosmo                       show where it is, change nothing
   cosmo operate model.cosmo --min-seen 0.75       the best that keeps 75 % on seen classes
+  cosmo operate model.cosmo --min-seen 0.75 --confidence 0.95    ... on other samples, too, 95 of 100
   cosmo operate model.cosmo --min-unseen 0.6 --out careful.cosmo
   cosmo operate model.cosmo --threshold 0.4       by hand; larger gives more samples to unseen classes
   cosmo operate model.cosmo --best                back to the best Acc_H
@@ -41,6 +42,9 @@ def parser() -> argparse.ArgumentParser:
     add("--best", action="store_true", help="the point of best Acc_H")
     add("--min-seen", type=float, metavar="X", help="at least this accuracy on seen classes, from 0 to 1")
     add("--min-unseen", type=float, metavar="X", help="at least this accuracy on unseen classes, from 0 to 1")
+    add("--confidence", type=float, metavar="X",
+        help="how often a floor is to hold on other samples of those classes, such as 0.95 (default: it "
+        "holds on the validation samples only)")  # fmt: skip
     add("--threshold", type=float, metavar="T", help="set it by hand")
     add("--softness", type=float, metavar="S", help="set it by hand")
     add("--out", metavar="FILE", help="where to write (default: in place)")
@@ -56,6 +60,10 @@ def run(args: argparse.Namespace) -> int:
     by_hand = {name: value for name, value in by_hand.items() if value is not None}
     if bool(floors) + bool(by_hand) + args.best > 1:
         raise ValueError("give --best, or --min-seen / --min-unseen, or --threshold / --softness")
+    if args.confidence is not None:
+        if not floors:
+            raise ValueError("--confidence is of a floor; add --min-seen or --min-unseen")
+        floors["confidence"] = args.confidence
     model = load_model(args)
     change = bool(floors or by_hand or args.best)
     if args.out and not change:
@@ -71,6 +79,13 @@ def run(args: argparse.Namespace) -> int:
         f"threshold {point.threshold:.4g}, softness {point.softness:g}: seen {100 * at.acc_tr:.1f} %, "
         f"unseen {100 * at.acc_ts:.1f} %, Acc_H {100 * at.acc_h:.1f} % on validation"
     )
+    if not args.quiet:
+        confidence = args.confidence or 0.95
+        least = model.cosmo.validation_bounds(confidence)
+        console.print(
+            f"on other samples of those classes, with {100 * confidence:g} % confidence: seen at least "
+            f"{100 * least.acc_tr:.1f} %, unseen at least {100 * least.acc_ts:.1f} %"
+        )
     if change:
         out = Path(args.out or args.model)
         model.save(out)

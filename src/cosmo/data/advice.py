@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from cosmo.data.leaks import find_leaks
 from cosmo.data.samples import ProjectData, SampleSet
 from cosmo.encoders.base import ItemError
 from cosmo.encoders.pictures import picture_bytes, read_picture
@@ -253,6 +254,19 @@ def _leaks(data: ProjectData) -> Iterator[Finding]:
                 f"{_n(int(shared.sum()), 'test sample')} also among the training samples, the first is row "
                 f"{int(shared.to_numpy().argmax()) + 1} of the test, so accuracies will look too good",
             )
+    if data.kind == "features":
+        items, test = data.train.items, data.test
+        if test is not None and np.shape(test.items)[1] != np.shape(items)[1]:
+            test = None
+        for leak in find_leaks(
+            items,
+            labels,
+            None if test is None else test.items,
+            None if test is None else _labels(test),
+            data.descriptions if isinstance(data.descriptions, pd.DataFrame) else None,
+            columns=items.columns if isinstance(items, pd.DataFrame) else None,
+        ):
+            yield Finding("warning", leak.text)
 
 
 def _keys(samples: SampleSet) -> list[bytes]:

@@ -69,7 +69,9 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         table = check_descriptions(descriptions)
         codes = encode_labels(y, table.index, name="y")
         if len(codes) != len(X):
-            raise ValueError(f"X has {len(X)} rows but y has {len(codes)} labels")
+            raise ValueError(f"X has {len(X)} rows but y has {len(codes)} labels; give one label per row")
+        if len(X) == 0:
+            raise ValueError(f"X has no rows (shape {X.shape}); give samples of at least two classes")
         used = np.isin(np.arange(len(table)), codes)
         others, table = table[~used], table[used]
         self.check_suitable(table)

@@ -89,7 +89,7 @@ class ESZSL(UnseenExpert):
 
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return `X V Aᵀ`, shape (n_samples, n_classes)."""
-        return check_features(X, name="X") @ self.class_weights(descriptions)
+        return check_features(X, name="X", columns=len(self.weights_)) @ self.class_weights(descriptions)
 
     def class_weights(self, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return `V Aᵀ`, shape (n_features, n_classes)."""

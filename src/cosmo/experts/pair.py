@@ -167,6 +167,9 @@ class ExpertPair:
 
     def outputs(self, X: NDArray[np.float32], y: Iterable[Hashable] | None = None) -> ExpertOutputs:
         """Return what both experts say about `X`, which is finite; with `y`, labelled."""
+        target = None if y is None else encode_labels(y, self.classes, name="y")
+        if target is not None and len(target) != len(X):
+            raise ValueError(f"X has {len(X)} rows but y has {len(target)} labels; give one label per row")
         seen, scores = self._ask(X)
         return ExpertOutputs.from_joint(
             seen,
@@ -177,7 +180,7 @@ class ExpertPair:
             scores=None if self.unseen.native else scores,
             novelty=self.unseen.novelty(X) if isinstance(self.unseen, DetectsNovelty) else None,
             evidence=None if self.observer is None else self.observer.evidence(X),
-            target=None if y is None else encode_labels(y, self.classes, name="y"),
+            target=target,
         )
 
     def answers(self, X: NDArray[np.float32]) -> ExpertOutputs:

@@ -13,7 +13,7 @@ from cosmo.cache import Cache, fingerprint
 from cosmo.metrics import zsl_accuracy
 from cosmo.probabilities import fit_temperature
 from cosmo.protocol import HoldOut
-from cosmo.validation import check_descriptions, encode_labels
+from cosmo.validation import check_descriptions, check_features, encode_labels
 
 if TYPE_CHECKING:
     from cosmo.experts.base import UnseenExpert
@@ -51,8 +51,11 @@ def select(
         Where choices are kept: asked again with the same input they are there at once, and a choice that
         was stopped half-way goes on where it was.
     """
-    table = check_descriptions(descriptions)
+    X, table = check_features(X, name="X"), check_descriptions(descriptions)
     codes = encode_labels(y, table.index, name="y")
+    if len(codes) != len(X):
+        raise ValueError(f"X has {len(X)} rows but y has {len(codes)} labels; give one label per row")
+    held.check(table.index[codes])
     expert.check_suitable(table)
     if cache is not None and "checkpoints" in expert.get_params():
         expert = expert._with(table.columns, checkpoints=cache.folder)

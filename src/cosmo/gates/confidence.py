@@ -21,6 +21,7 @@ from cosmo.gates.base import Gate, domains_of
 from cosmo.metrics import gate_auc
 from cosmo.outputs import ExpertOutputs
 from cosmo.probabilities import top_k
+from cosmo.validation import as_number
 
 __all__ = ["ConfidenceGate", "top_k"]
 
@@ -77,10 +78,11 @@ class ConfidenceGate(Gate):
         """Return the gate's inputs: unseen top-K, then seen top-K for every temperature."""
         if self.k is None or self.temperatures is None:
             raise ValueError("k and temperatures are still open; decide them with `tuned`")
-        if self.k < 1:
-            raise ValueError(f"k must be at least 1, got {self.k}")
-        blocks = [outputs.top_unseen(self.k)] if self.use_unseen else []
-        blocks += [outputs.top_seen(self.k, t) for t in self.temperatures]
+        k = as_number(self.k, name="k", whole=True)
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        blocks = [outputs.top_unseen(k)] if self.use_unseen else []
+        blocks += [outputs.top_seen(k, t) for t in self.temperatures]
         return np.concatenate(blocks, axis=1, dtype=np.float64)
 
     def tuned(self, train: ExpertOutputs, val: ExpertOutputs) -> Self:

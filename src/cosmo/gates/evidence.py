@@ -15,6 +15,7 @@ from cosmo.mixture import conditional
 from cosmo.observer import Observer
 from cosmo.outputs import ExpertOutputs
 from cosmo.probabilities import top_k
+from cosmo.validation import as_number
 
 __all__ = ["EvidenceGate"]
 
@@ -59,10 +60,11 @@ class EvidenceGate(Gate):
 
     def features(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return the gate's inputs, shape (n_samples, n_inputs), before they are standardised."""
-        if self.k < 1:
-            raise ValueError(f"k must be at least 1, got {self.k}")
+        k = as_number(self.k, name="k", whole=True)
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
         seen, unseen = outputs.seen.astype(np.float64), outputs.unseen.astype(np.float64)
-        tops = [top_k(seen, self.k), top_k(seen, self.k, 3.0), top_k(unseen, self.k)]
+        tops = [top_k(seen, k), top_k(seen, k, 3.0), top_k(unseen, k)]
         best = top_k(seen, 2)
         mass = unseen.sum(axis=1)
         columns = [

@@ -21,6 +21,7 @@ from cosmo.metrics import gate_auc
 from cosmo.observer import Observer
 from cosmo.optimisers import Adam
 from cosmo.outputs import ExpertOutputs
+from cosmo.validation import as_number
 
 __all__ = ["LeaveOutGap", "LeaveOutGate", "entropy", "leave_out_gap", "margin_entropy_loss"]
 
@@ -82,11 +83,11 @@ class LeaveOutGate(Gate):
 
     def observer(self) -> Observer:
         """Return the ensemble, not trained yet."""
-        if self.folds < 2:
+        if as_number(self.folds, name="folds", whole=True) < 2:
             raise ValueError(f"folds must be at least 2, got {self.folds}")
-        if self.epochs < 1:
+        if as_number(self.epochs, name="epochs", whole=True) < 1:
             raise ValueError(f"epochs must be at least 1, got {self.epochs}")
-        if not self.temperature > 0:
+        if not as_number(self.temperature, name="temperature") > 0:
             raise ValueError(f"temperature must be positive, got {self.temperature}")
         return _Ensemble(self)
 

@@ -21,6 +21,7 @@ from cosmo.gates.scaling import ScoreScale
 from cosmo.metrics import gate_auc
 from cosmo.observer import Observer
 from cosmo.outputs import ExpertOutputs
+from cosmo.validation import as_number
 
 __all__ = ["OdinGate", "perturbed_confidence", "pushed_logits"]
 
@@ -69,9 +70,9 @@ class OdinGate(Gate):
         temperatures = TEMPERATURES if self.temperature is None else (self.temperature,)
         epsilons = EPSILONS if self.epsilon is None else (self.epsilon,)
         for temperature, epsilon in product(temperatures, epsilons):
-            if not temperature > 0:
+            if not as_number(temperature, name="temperature") > 0:
                 raise ValueError(f"temperature must be positive, got {temperature}")
-            if not epsilon >= 0:
+            if not 0 <= as_number(epsilon, name="epsilon") < np.inf:
                 raise ValueError(f"epsilon must not be negative, got {epsilon}")
         return list(product(temperatures, epsilons))
 

@@ -1,8 +1,9 @@
 // What stands on the plane beside the curves.
 
-/** Faint lines of equal harmonic mean. */
+/** Faint lines of equal harmonic mean, named at the top, where no curve comes. */
 function drawHeights({ root, X, Y, margin, w }, x, y) {
   const group = svg("g", { class: "heights", "aria-hidden": "true" });
+  let free = 0; // from where the next name fits
   for (let height = 10; height < 100; height += 10) {
     const xs = [], ys = [];
     for (let tr = height / 2 + 0.01; tr <= x[1]; tr += Math.max(0.05, (tr - height / 2) / 16)) {
@@ -11,8 +12,11 @@ function drawHeights({ root, X, Y, margin, w }, x, y) {
     }
     if (xs.length < 2) continue;
     const path = xs.map((v, j) => `${j ? "L" : "M"}${X(v).toFixed(1)} ${Y(ys[j]).toFixed(1)}`).join("");
-    const x1 = Math.min(X(xs.at(-1)), margin.left + w) - 3;
-    group.append(svg("path", { d: path }), svg("text", { x: x1, y: Y(ys.at(-1)) - 3, class: "end tiny" }, `H ${height}`));
+    group.append(svg("path", { d: path }));
+    const place = X(xs[0]) + 3;
+    if (place < free || place + 26 > margin.left + w) continue;
+    group.append(svg("text", { x: place, y: margin.top + 8, class: "tiny" }, `H ${height}`));
+    free = place + 30;
   }
   root.append(group);
 }
