@@ -34,10 +34,8 @@ lint: .venv/dev.stamp
 docs: .venv/dev.stamp  ## build the pages into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-bench: .venv/core.stamp
-	$(BIN)/python benchmarks/selection.py
-	$(BIN)/python benchmarks/lago.py
-	$(BIN)/python benchmarks/streaming.py
+bench: .venv/dev.stamp  ## measure everything, and write docs/results/performance.md
+	$(BIN)/python benchmarks/report.py docs/results/performance.md
 
 clean:
 	rm -rf .venv .venv-min .venv-mutants mutants cosmo-runs build dist
