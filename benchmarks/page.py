@@ -1,8 +1,9 @@
 """How fast a report is in Chromium: opening it, and dragging the operating point.
 
-Opening is the wall time from asking for the file until its figures are drawn, the best of a few times in a browser that
-is running already; the work is what the page's main thread did in it. Dragging is the work for each move of the mouse
-on the plane, and for each step of the slider in the other views: below 16 ms nothing is ever late.
+Opening is the wall time from asking for the file until its figures are drawn, the best of a few times in a
+browser that is running already; the work is what the page's main thread did in it. Dragging is the work for
+each move of the mouse on the plane, and for each step of the slider in the other views: below 16 ms nothing
+is ever late.
 
     python benchmarks/page.py cosmo-runs/CUB/report.html
 """
@@ -80,11 +81,15 @@ class Page:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("reports", nargs="+", type=Path, metavar="REPORT")
     args = options.parse_args()
     views = ("gate", "classes", "walk")
-    table = Table("report", "MB", "opening, s", "its work, ms", "drag, ms", *(f"{view}, ms" for view in views))
+    table = Table(
+        "report", "MB", "opening, s", "its work, ms", "drag, ms", *(f"{view}, ms" for view in views)
+    )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium") or shutil.which("google-chrome"), args=["--no-sandbox"]

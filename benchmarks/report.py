@@ -25,24 +25,25 @@ HERE = Path(__file__).parent
 
 
 NOTES = {
-    "selection": """The grid is the authors' search, vectorised over samples and classes, on the same matrices in
-        the same process. What is left of ours is fitting the gates and sorting flips once per softness. A grid on
-        per-sample maxima is as cheap as the exact way: the saving is the maxima's; exactness adds the best point
-        and the whole curve.""",
-    "inference": """A large batch is bound by the experts' matrix products. Above them stand one exponential per
-        class and expert, and the gate, which tempers both distributions (a logarithm and a second exponential)
-        and looks for the five largest of each. A single sample is bound by the calls from Python.""",
-    "seen_expert": """Both minimise the same function. Ours is bound by products of the features with the weights;
-        it needs fewer of them where features are correlated, as those of networks are.""",
-    "experts": """One eigendecomposition per side serves the whole grid of regularisers; the rest is products, and
-        the scores of held-out rows for each pair.""",
+    "selection": """The grid is the authors' search, vectorised over samples and classes, on the same
+        matrices in the same process. What is left of ours is fitting the gates and sorting flips once per
+        softness. A grid on per-sample maxima is as cheap as the exact way: the saving is the
+        maxima's; exactness adds the best point and the whole curve.""",
+    "inference": """A large batch is bound by the experts' matrix products. Above them stand one
+        exponential per class and expert, and the gate, which tempers both distributions (a logarithm and a second
+        exponential) and looks for the five largest of each. A single sample is bound by the calls
+        from Python.""",
+    "seen_expert": """Both minimise the same function. Ours is bound by products of the features with the
+        weights; it needs fewer of them where features are correlated, as those of networks are.""",
+    "experts": """One eigendecomposition per side serves the whole grid of regularisers; the rest is products,
+        and the scores of held-out rows for each pair.""",
     "lago": """Bound by the products of a mini-batch with the attributes' weights and by the soft-min over
         groups.""",
-    "streaming": """Bound by turning columns of Parquet into rows and numbers into digits.""",
-    "growth": """Exact curves cost a sort. Fitting grows faster than linearly with features, since ESZSL decomposes
-        a matrix of features x features.""",
-    "cluster": """Each task costs some milliseconds of the client and of the scheduler, so a partition should take
-        seconds.""",
+    "streaming": "Bound by turning columns of Parquet into rows and numbers into digits.",
+    "growth": """Exact curves cost a sort. Fitting grows faster than linearly with features, since ESZSL
+        decomposes a matrix of features x features.""",
+    "cluster": """Each task costs some milliseconds of the client and of the scheduler, so a partition should
+        take seconds.""",
 }
 
 
@@ -97,9 +98,10 @@ def page(found: dict[str, tuple[Part, str, float, float]]) -> str:
     lines = [
         "# Performance",
         "",
-        "Written by `make bench` (`benchmarks/report.py`): every figure was printed by the program named above "
-        f"it, on {os.cpu_count()} cores ({platform.machine()}, Python {platform.python_version()}, {packages}), "
-        f"in {total / 60:.0f} minutes. Seconds are those of this machine; compare ratios within a table.",
+        "Written by `make bench` (`benchmarks/report.py`): every figure was printed by the program named "
+        f"above it, on {os.cpu_count()} cores ({platform.machine()}, Python {platform.python_version()}, "
+        f"{packages}), in {total / 60:.0f} minutes. Seconds are those of this machine; "
+        "compare ratios within a table.",
         "",
     ]
     for part, text, wall, cpu in found.values():
