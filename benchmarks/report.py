@@ -30,7 +30,8 @@ NOTES = {
         softness. A grid on per-sample maxima is as cheap as the exact way: the saving is the
         maxima's; exactness adds the best point and the whole curve.""",
     "inference": """A large batch is bound by the experts' matrix products. Above them stand one
-        exponential per class and expert, and the gate, which tempers both distributions (a logarithm and a second
+        exponential per class and expert, and the gate, which tempers both distributions (a
+        logarithm and a second
         exponential) and looks for the five largest of each. A single sample is bound by the calls
         from Python.""",
     "seen_expert": """Both minimise the same function. Ours is bound by products of the features with the

@@ -135,7 +135,7 @@ class TestBadParts:
             self.bad(r"labels must be one per sample, got shape \([48], [12]\); ravel", labels=labels)
 
     def test_a_class_without_a_name(self):
-        self.bad("name", labels=[None if label == "cat" else label for label in LABELS])
+        self.bad("no label in row 0", labels=[None if label == "cat" else label for label in LABELS])
 
     def test_class_described_twice(self):
         self.bad("more than once: 'cat'", descriptions=pd.concat([TABLE, TABLE.iloc[:1]]))
