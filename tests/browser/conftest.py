@@ -1,0 +1,37 @@
+"""A real browser for each module, and a visitor who opens pages in it for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chromium import Visitor, chromium
+
+from cosmo.data import load_glyphs
+from cosmo.experiment import Experiment, run_experiment
+from cosmo.report import write_report
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def visitor(browser: Any) -> Iterator[Visitor]:
+    one = Visitor(browser)
+    yield one
+    one.leave()
+
+
+@pytest.fixture(scope="session")
+def experiment() -> Experiment:
+    return run_experiment(load_glyphs(n_classes=40, samples_per_class=12))
+
+
+@pytest.fixture(scope="session")
+def report(experiment: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(experiment, tmp_path_factory.mktemp("report"))

@@ -1,0 +1,306 @@
+"""The studio in a real browser: the real command on a model of glyphs, from the first visit to Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from chromium import Visitor, check_names, number, operating, settled, until
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+from cosmo import ESZSL
+from cosmo.data import GZSLDataset, load_glyphs
+from cosmo.metrics import gzsl_scores
+from cosmo.model import Model, fit_model
+
+ENVIRONMENT = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")}
+NEW = "<b>new & 'quoted'</b>"
+
+
+@pytest.fixture(scope="module")
+def data() -> GZSLDataset:
+    return load_glyphs(n_classes=40, samples_per_class=12)
+
+
+@pytest.fixture(scope="module")
+def test_rows(data: GZSLDataset) -> np.ndarray:
+    return np.concatenate([data.split.test_seen, data.split.test_unseen])
+
+
+@pytest.fixture(scope="module")
+def folder(data: GZSLDataset, test_rows: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("studio")
+    train = data.split.trainval
+    model = fit_model(
+        data.features[train], data.labels[train], data.descriptions, unseen=ESZSL(1.0, 1.0), name="glyphs"
+    )
+    model.save(folder / "glyphs.cosmo")
+    np.savez(folder / "test.npz", X=data.features[test_rows], y=np.asarray(data.labels[test_rows], dtype=str))
+    return folder
+
+
+@contextmanager
+def studio(folder: Path, *arguments: str) -> Iterator[str]:
+    """The address of a studio, which is stopped as by Ctrl-C and must end cleanly."""
+    command = [sys.executable, "-m", "cosmo.cli", "studio", *arguments, "--port", "0", "--no-browser", "-q"]
+    with subprocess.Popen(
+        command, cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            found = re.search(r"http://\S+", process.stdout.readline())
+            assert found is not None
+            yield found[0]
+            process.send_signal(signal.SIGINT)
+            _, complaints = process.communicate(timeout=30)
+            assert "Traceback" not in complaints
+            assert process.returncode in (0, 130)
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def address(browser: Any, folder: Path) -> Iterator[str]:
+    with studio(folder, "glyphs.cosmo", "test.npz") as address:
+        yield address
+
+
+@pytest.fixture
+def model(folder: Path) -> Model:
+    return Model.load(folder / "glyphs.cosmo")
+
+
+@pytest.fixture
+def new_class(data: GZSLDataset) -> list[float]:
+    """A description like that of an unseen class, but stronger, so that it takes samples from it."""
+    return (1.3 * data.descriptions.loc[data.unseen_classes[4]].to_numpy(dtype=np.float64)).tolist()
+
+
+def open_view(page: Any, name: str) -> None:
+    page.get_by_role("tab", name=name).click()
+    settled(page)
+
+
+def classify(page: Any, text: str) -> None:
+    page.get_by_label("a row of features").fill(text)
+    page.get_by_role("button", name="Classify").click()
+    until(page, "!document.querySelector('#panel-try button[type=submit]').disabled")
+    settled(page)
+
+
+def test_answers_are_those_of_the_model(
+    visitor: Visitor, address: str, model: Model, data: GZSLDataset, test_rows: np.ndarray
+) -> None:
+    page = visitor.open(address)
+    assert "token" not in page.url, "the address can be shown to others"
+    assert page.evaluate("document.cookie") == ""
+    predicted = model.predict(data.features[test_rows])
+    scores = gzsl_scores(data.labels[test_rows], predicted, data.seen_classes, data.unseen_classes)
+    assert operating(page)["accH"] == pytest.approx(100 * scores.acc_h, abs=0.0501)
+    open_view(page, "Try it")
+    for place in (0, 60, 199):
+        row = data.features[test_rows[place]]
+        classify(page, ", ".join(map(str, row.tolist())))
+        head = page.locator("#panel-try .sample")
+        assert head.locator("strong").text_content() == str(predicted[place])
+        probability = model.predict_proba(row[None]).max()
+        assert number(head.locator("dd").nth(1).text_content()) == pytest.approx(
+            100 * probability, abs=0.0501
+        )
+
+
+def test_what_is_wrong_with_a_row_is_said(visitor: Visitor, address: str, data: GZSLDataset) -> None:
+    page = visitor.open(address)
+    open_view(page, "Try it")
+    n, error = data.features.shape[1], page.locator("#panel-try .error")
+    for text, sentence in (
+        ("1, 2, 3", f"The model takes {n} numbers, this row has 3."),
+        ("1, two, 3", 'Value 2, "two", is not a number'),
+        ("", f"The model takes {n} numbers, this row has 0."),
+    ):
+        classify(page, text)
+        assert sentence in error.text_content()
+        assert page.locator("#panel-try .sample").is_hidden()
+    # What only the server can tell.
+    classify(page, " ".join(["1e38"] * n))
+    assert "features" in error.text_content()
+    visitor.forgive("status of 422")
+    classify(page, " ".join(["0"] * n))
+    assert error.count() == 0
+    assert page.locator("#panel-try .sample").is_visible()
+
+
+def test_a_random_sample(visitor: Visitor, address: str, data: GZSLDataset, test_rows: np.ndarray) -> None:
+    page = visitor.open(address)
+    open_view(page, "Try it")
+    page.get_by_role("button", name="A random evaluated sample").click()
+    settled(page)
+    place = int(re.search(r"Sample (\d+)", page.locator("#panel-try [role=status]").text_content())[1]) - 1  # type: ignore[index]
+    truth = data.labels[test_rows[place]]
+    assert (
+        page.locator("#panel-try .sample dd")
+        .filter(has=page.locator(".tag"))
+        .last.text_content()
+        .startswith(truth)
+    )
+
+
+def test_add_keep_download_undo(
+    visitor: Visitor,
+    address: str,
+    model: Model,
+    data: GZSLDataset,
+    test_rows: np.ndarray,
+    new_class: list[float],
+    tmp_path: Path,
+) -> None:
+    page = visitor.open(address)
+    page.on("dialog", lambda dialog: pytest.fail(f"a dialog: {dialog.message}"))
+    X, y = data.features[test_rows], data.labels[test_rows]
+    before = model.predict(X)
+    model.add_classes({NEW: new_class})
+    after = model.predict(X)
+    open_view(page, "Add a class")
+    page.get_by_label("name of the class").fill(NEW)
+    page.get_by_label("attribute values").fill(", ".join(map(str, new_class)))
+    page.get_by_role("button", name="See what changes").click()
+    keep = page.get_by_role("button", name="Keep it")
+    keep.wait_for()
+    card = page.locator("#panel-add .card").last
+    taken = after == NEW
+    assert taken.sum() > 0
+    assert f"{taken.sum()} evaluated sample" in card.text_content()
+    for column, predicted in ((1, before), (2, after)):
+        scores = gzsl_scores(y, predicted, data.seen_classes, data.unseen_classes)
+        cells = (
+            card.locator("table").first.locator(f"tbody tr > :nth-child({column + 1})").all_text_contents()
+        )
+        assert list(map(number, cells)) == pytest.approx([100 * value for value in scores], abs=0.0501)
+    whom = {
+        row.locator("th").text_content(): int(row.locator("td").text_content())
+        for row in card.locator("table").nth(1).locator("tbody tr").all()
+    }
+    assert whom == dict(Counter(map(str, before[taken])))
+    assert card.locator("ul.samples li").count() == min(20, taken.sum())
+    assert page.locator("#panel-add b").count() == 0, "a name is text"
+    assert NEW not in page.evaluate("cosmoPage.state.set.names"), "a preview keeps nothing"
+
+    page.get_by_label("name of the class").fill("something else")  # what was previewed is what is kept
+    with page.expect_response("**/api/view"):
+        keep.click()
+    page.get_by_text(f'"{NEW}" is kept in the running model.').wait_for()
+    assert page.evaluate("cosmoPage.state.set.names").count(NEW) == 1
+    settled(page)
+    scores = gzsl_scores(y, after, data.seen_classes, data.unseen_classes)
+    assert operating(page)["accTs"] == pytest.approx(100 * scores.acc_ts, abs=0.0501)
+    assert page.evaluate("document.activeElement.id") == "tab-add"
+    open_view(page, "Try it")
+    classify(page, " ".join(map(str, X[np.flatnonzero(taken)[0]].tolist())))
+    assert page.locator("#panel-try .sample strong").text_content() == NEW
+
+    open_view(page, "Add a class")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download the model").click()
+    download.value.save_as(tmp_path / download.value.suggested_filename)
+    loaded = Model.load(tmp_path / "model.cosmo")
+    assert NEW in loaded.classes.index
+    np.testing.assert_array_equal(loaded.predict(X), after)
+
+    again = visitor.open(address)  # a second visit sees the kept class
+    open_view(again, "Add a class")
+    assert NEW in again.get_by_text("Kept so far").text_content()
+
+    open_view(page, "Add a class")
+    page.get_by_role("button", name="Undo all additions").click()
+    page.get_by_text("Back to the model as it was loaded.").wait_for()
+    settled(page)
+    assert NEW not in page.evaluate("cosmoPage.state.set.names")
+    scores = gzsl_scores(y, before, data.seen_classes, data.unseen_classes)
+    assert operating(page)["accTs"] == pytest.approx(100 * scores.acc_ts, abs=0.0501)
+
+
+def test_what_is_wrong_with_a_class_is_said(
+    visitor: Visitor, address: str, data: GZSLDataset, new_class: list[float]
+) -> None:
+    page = visitor.open(address)
+    open_view(page, "Add a class")
+    error = page.locator("#panel-add .error")
+    look = page.get_by_role("button", name="See what changes")
+    page.get_by_label("name of the class").fill("new")
+    page.get_by_label("attribute values").fill("1 2 3")
+    look.click()
+    error.get_by_text(f"A class has {len(new_class)} attributes, here are 3 values.").wait_for()
+    page.get_by_label("attribute values").fill(" ".join(map(str, new_class)))
+    page.get_by_label("name of the class").fill(str(data.seen_classes[0]))
+    look.click()
+    page.locator("#panel-add .error", has_text="there is a class").wait_for()
+    visitor.forgive("status of 422")
+    assert page.get_by_role("button", name="Keep it").count() == 0
+    # Attributes one by one: the table and the row of numbers follow each other.
+    page.get_by_text("attributes one by one").click()
+    name = "::".join(data.descriptions.columns[2])
+    page.get_by_label("filter attributes").fill(name)
+    page.get_by_role("spinbutton", name=name, exact=True).fill("0.25")
+    assert number(page.get_by_label("attribute values").input_value().split(",")[2]) == 0.25
+
+
+def test_views_are_named_and_fit_a_phone(visitor: Visitor, address: str, data: GZSLDataset) -> None:
+    page = visitor.open(address, viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
+    for name in ("Try it", "Add a class"):
+        open_view(page, name)
+        if name == "Try it":
+            classify(page, " ".join(map(str, data.features[0].tolist())))
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        check_names(page, name)
+
+
+def test_without_the_token(visitor: Visitor, address: str) -> None:
+    base = address.partition("?")[0]
+    for asked in (base, f"{base}?token=wrong", f"{base}api/view"):
+        page = visitor.open(asked, wait=False)
+        assert "open the address that `cosmo studio` printed" in page.locator("body").text_content()
+        assert page.locator("#view").count() == 0
+    visitor.forgive("status of 401")
+
+
+def test_without_samples(
+    visitor: Visitor, folder: Path, model: Model, data: GZSLDataset, test_rows: np.ndarray
+) -> None:
+    """The validation that the model recorded; its classes are not those of the model. Then Ctrl-C."""
+    with studio(folder, "glyphs.cosmo") as address:
+        page = visitor.open(address)
+        assert page.get_by_role("tab").all_text_contents() == [
+            "Plane",
+            "Gate",
+            "Classes",
+            "Try it",
+            "Add a class",
+        ]
+        assert page.get_by_text("No labelled samples were given").is_visible()
+        open_view(page, "Try it")
+        row = data.features[test_rows[100]]
+        classify(page, " ".join(map(str, row.tolist())))
+        assert page.locator("#panel-try .sample strong").text_content() == str(model.predict(row[None])[0])
+        open_view(page, "Add a class")
+        page.get_by_label("name of the class").fill(NEW)
+        page.get_by_label("attribute values").fill(" ".join(["1"] * data.descriptions.shape[1]))
+        page.get_by_role("button", name="See what changes").click()
+        page.get_by_text("There are no evaluated samples").wait_for()
+        held = page.url
+    # The page stays, and says why it cannot go on.
+    page.get_by_role("button", name="Keep it").click()
+    page.get_by_text("Is `cosmo studio` still running?").wait_for()
+    assert page.url == held
+    visitor.forgive("ERR_CONNECTION_REFUSED")
