@@ -150,18 +150,16 @@ def fit(size: Size) -> dict[str, float]:
 
 
 def measured(work: Callable[[], object]) -> dict[str, float]:
-    """Return CPU seconds and the growth of the peak memory in MB."""
-    before, start = _peak(), time.process_time()
+    """Return CPU seconds, and the peak memory beyond what was held at the start, in MB."""
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted anew from here on
+    before, start = _memory("VmRSS"), time.process_time()
     work()
-    return {"seconds": time.process_time() - start, "memory": max(0.0, _peak() - before)}
+    return {"seconds": time.process_time() - start, "memory": _memory("VmHWM") - before}
 
 
-def _peak() -> float:
-    """Return the largest memory so far, in MB, and count anew from here on where the system can."""
-    status = Path("/proc/self/status").read_text()
-    most = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-    Path("/proc/self/clear_refs").write_text("5")
-    return int(most.split()[1]) / 1024
+def _memory(name: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
 
 
 WORK = {"predict": predict, "curve": curve, "fit": fit}

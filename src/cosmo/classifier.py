@@ -35,7 +35,9 @@ __all__ = ["Cosmo"]
 
 logger = logging.getLogger(__name__)
 
-_ROWS = 2048  # rows that experts are asked about at a time: what they say stays in the cache
+# Experts are asked about so many rows at a time that what they say stays in the cache, or among very many
+# classes does not take new memory each time.
+_ROWS, _CELLS = 2048, 2**21
 
 
 class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -269,8 +271,9 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _ask(self, features: NDArray[np.float32]) -> Iterator[tuple[slice, ExpertOutputs]]:
         """Yield what both experts say, some rows at a time."""
-        for first in range(0, len(features), _ROWS):
-            rows = slice(first, min(first + _ROWS, len(features)))
+        step = max(1, min(_ROWS, _CELLS // len(self.experts_.classes)))
+        for first in range(0, len(features), step):
+            rows = slice(first, min(first + step, len(features)))
             with config_context(assume_finite=True), np.errstate(over="ignore", invalid="ignore"):
                 try:
                     outputs = self.experts_.answers(features[rows])

@@ -64,7 +64,8 @@ class ExpertOutputs:
 
     def __post_init__(self) -> None:
         self._check_classes()
-        object.__setattr__(self, "unseen", _rows(self.unseen, "the unseen expert's", joint=True))
+        unseen = _by_name(self.unseen, self.unseen_classes, "the unseen expert's")
+        object.__setattr__(self, "unseen", _rows(unseen, "the unseen expert's", joint=True))
         self._check()
 
     def _check_classes(self) -> None:
@@ -77,7 +78,8 @@ class ExpertOutputs:
 
     def _check(self) -> None:
         """Check all but the classes and the unseen expert's probabilities."""
-        seen, unseen = _rows(self.seen, "the seen expert's"), self.unseen
+        seen = _rows(_by_name(self.seen, self.seen_classes, "the seen expert's"), "the seen expert's")
+        unseen = self.unseen
         object.__setattr__(self, "seen", seen)
         if len(seen) != len(unseen):
             raise ValueError(f"the seen expert saw {len(seen)} samples, the unseen expert {len(unseen)}")
@@ -123,6 +125,7 @@ class ExpertOutputs:
             As in the class.
         """
         n_seen = len(seen_classes)
+        joint = _by_name(joint, seen_classes.append(unseen_classes), "the unseen expert's")
         joint = _rows(joint, "the unseen expert's", joint=True)
         if joint.shape[1] != n_seen + len(unseen_classes):
             raise ValueError(
@@ -264,6 +267,18 @@ class ExpertOutputs:
         rows = np.bincount(self.labels, minlength=self.n_seen + self.n_unseen)
         classes = np.where(self.is_seen, self.n_seen, self.n_unseen)
         return 1 / (rows[self.labels] * classes.astype(np.float64))
+
+
+def _by_name(proba: Any, classes: pd.Index, whose: str) -> Any:
+    """Return the columns of a table that names them in the order of the classes."""
+    if not isinstance(proba, pd.DataFrame) or proba.columns.equals(pd.RangeIndex(proba.shape[1])):
+        return proba
+    if not proba.columns.is_unique or not classes.isin(proba.columns).all() or len(classes) < proba.shape[1]:
+        raise ValueError(
+            f"{whose} probabilities must have one column for each class, called like it; "
+            f"got {list(proba.columns[:3])} ..."
+        )
+    return proba[classes]
 
 
 def _rows(proba: NDArray[Any], whose: str, *, joint: bool = False) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ class Cell:
     error : exception, of which the message has all of `says`
     warns : bool
         Whether a warning is part of a dependency's contract.
+    theirs : bool
+        Whether the error is scikit-learn's own.
     """
 
     kind: str
@@ -33,6 +35,7 @@ class Cell:
     error: type[BaseException] | None = None
     says: tuple[str, ...] = ()
     warns: bool = False
+    theirs: bool = False
 
 
 def same(*, warns: bool = False) -> Cell:
@@ -48,6 +51,11 @@ def works(about: str, check: Check) -> Cell:
 def error(kind: type[BaseException], *says: str) -> Cell:
     """Our own error, whose message names the input and the fix."""
     return Cell("error", " … ".join(says), error=kind, says=says)
+
+
+def by_sklearn(kind: type[BaseException], *says: str) -> Cell:
+    """The error of scikit-learn, of a class that extends one of its own."""
+    return replace(error(kind, *says), theirs=True)
 
 
 def na(why: str) -> Cell:

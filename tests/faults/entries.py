@@ -23,8 +23,10 @@ from entry import (
     told,
 )
 from file_entries import FILE_ENTRIES
+from ordering import ORDER_ENTRIES
 from problem import SEEN, UNSEEN, Problem
 from sklearn.base import clone
+from studio_entries import STUDIO_ENTRIES
 
 from cosmo import Cosmo, Model, SeenUnseenCurve, fit_model
 from cosmo import experts as ex
@@ -35,6 +37,7 @@ from cosmo.data import (
     match_labels,
 )
 from cosmo.evaluation import evaluate_model
+from cosmo.experts.logistic import SoftmaxRegression
 from cosmo.outputs import ExpertOutputs
 from cosmo.probabilities import soften, temper
 from cosmo.protocol import class_folds, hold_out
@@ -135,6 +138,16 @@ def _operated(name: str) -> Callable[[Problem], Any]:
     return lambda p: _model().operate_at(**{name: p.number}).predict_proba(clean().X_new)
 
 
+def _softmax(name: str) -> Callable[[Problem], Any]:
+    """Return how a parameter of the seen expert is tried."""
+    return lambda p: SoftmaxRegression(**{name: p.number}).fit(p.X, p.y).predict_proba(p.X_new)
+
+
+@cache
+def _fitted_softmax() -> SoftmaxRegression:
+    return SoftmaxRegression().fit(clean().X, clean().y)
+
+
 ENTRIES: dict[str, Entry] = {
     "Cosmo.fit": Entry(lambda p: _cosmo(p).fit(p.X, p.y).predict_proba(queries(p)), FITTED),
     "Cosmo.predict": Entry(_asked("predict"), ASKED),
@@ -184,6 +197,14 @@ ENTRIES: dict[str, Entry] = {
         )
         for name in ("ESZSL", "DAP", "ALE", "SynC", "SimilarityExpert", "TRIPLE", "Kernel", "DEM")
     },
+    "SoftmaxRegression.fit": Entry(
+        lambda p: SoftmaxRegression().fit(p.X, p.y).predict_proba(queries(p)),
+        {"features": "X", "labels": "y"},
+    ),
+    "SoftmaxRegression.predict_proba": Entry(lambda p: _fitted_softmax().predict_proba(p.X_new), ASKED),
+    "SoftmaxRegression(C)": Entry(_softmax("C"), {"numbers": "number"}),
+    "SoftmaxRegression(tol)": Entry(_softmax("tol"), {"numbers": "number"}, 1e-4),
+    "SoftmaxRegression(max_iter)": Entry(_softmax("max_iter"), {"numbers": "number"}, 100),
     "PrecomputedExpert": Entry(_precomputed, {"probabilities": "joint"}),
     "CMT.novelty": Entry(lambda p: fitted_expert("CMT").novelty(p.X_new), ASKED),
     "select": Entry(
@@ -289,6 +310,8 @@ ENTRIES: dict[str, Entry] = {
     "GZSLDataset": Entry(lambda p: told(dataset(p)), FITTED),
     "match_labels": Entry(lambda p: match_labels(p.y, clean().table.index).to_numpy(), {"labels": "y"}),
     **FILE_ENTRIES,
+    **ORDER_ENTRIES,
+    **STUDIO_ENTRIES,
 }
 
 

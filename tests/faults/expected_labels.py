@@ -148,7 +148,7 @@ groups = error(ValueError, "groups must name the class of each of the 24 samples
 expect(
     "SeenUnseenCurve.area_interval(groups)",
     "labels",
-    FLAT,
+    dict.fromkeys(FLAT, FLAT["two dimensions"]),
     dict.fromkeys(("too few", "a missing label", "NaN"), groups),
     dict.fromkeys(("one class", "a class without samples", "empty", "outside both sets"), WITHIN),
     dict.fromkeys(("no unseen class", "both seen and unseen"), na("classes are groups of rows only")),

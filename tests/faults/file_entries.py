@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,12 +30,21 @@ from cosmo.data import (
 
 __all__ = ["FILE_ENTRIES", "Refused"]
 
+ESZSL = "eszsl:gamma=1,lam=1"
+
 
 def model_file(p: Problem) -> Path:
     """Return the path of a new copy of a fitted model."""
     path = p.folder / "model.cosmo"
-    fitted_model().save(path)
+    path.write_bytes(_saved_model())
     return path
+
+
+@cache
+def _saved_model() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        fitted_model().save(Path(folder, "model.cosmo"))
+        return Path(folder, "model.cosmo").read_bytes()
 
 
 def samples_csv(p: Problem, name: str = "X", labels: str | None = "y") -> Path:
@@ -82,7 +94,8 @@ def _plain(p: Problem) -> Any:
     return told(read_plain(p.folder))
 
 
-def _xlsa17(p: Problem) -> Any:
+def _xlsa17_folder(p: Problem) -> Path:
+    """Write the samples of the training and others as a benchmark folder."""
     from scipy.io import savemat
 
     write_xlsa17(dataset(clean()), p.folder)
@@ -99,7 +112,7 @@ def _xlsa17(p: Problem) -> Any:
     cells = np.empty((len(names), 1), dtype=object)
     cells[:, 0] = names
     savemat(p.folder / "att_splits.mat", {"att": p.table.to_numpy().T, "allclasses_names": cells, **parts})
-    return told(read_xlsa17(p.folder))
+    return p.folder
 
 
 def _stage(p: Problem) -> Any:
@@ -135,7 +148,7 @@ class Refused(Exception):
 def _fit_verb(p: Problem) -> Any:
     out = p.folder / "own.cosmo"
     _verb(
-        "fit", samples_csv(p), "--descriptions", descriptions_csv(p), "--unseen", "eszsl:gamma=1,lam=1",
+        "fit", samples_csv(p), "--descriptions", descriptions_csv(p), "--unseen", ESZSL,
         "--cache", p.folder / "cache", "--out", out, "-q",
     )  # fmt: skip
     return Model.load(out).predict_proba(queries(p))
@@ -171,6 +184,35 @@ def _promote_verb(p: Problem) -> Any:
     return Model.load(path).predict_proba(clean().X_new)
 
 
+def _run_verb(p: Problem) -> Any:
+    folder = _xlsa17_folder(p)
+    printed = _verb("run", folder, "--unseen", ESZSL, "--out", folder / "out", "--json", "-q")
+    results = json.loads(printed)["results"]
+    return np.array([[row[name] for name in ("acc_ts", "acc_tr", "acc_h", "ausuc")] for row in results])
+
+
+def _compare_verb(p: Problem) -> Any:
+    folder = _xlsa17_folder(p)
+    _verb(
+        "compare", folder, "--methods", ESZSL, "--jobs", "1", "--cache", folder / "cache",
+        "--out", folder / "out", "-q",
+    )  # fmt: skip
+    return _percentages(folder / "out" / "compare.csv", ["t1", "acc_ts", "acc_tr", "acc_h", "ausuc"])
+
+
+def _gates_verb(p: Problem) -> Any:
+    folder = _xlsa17_folder(p)
+    _verb(
+        "gates", folder, "--unseen", ESZSL, "--gates", "confidence", "--folds", "1",
+        "--cache", folder / "cache", "--out", folder / "out", "-q",
+    )  # fmt: skip
+    return _percentages(folder / "out" / "gates.csv", ["auc", "acc_h", "test_auc", "test_acc_h"])
+
+
+def _percentages(path: Path, columns: list[str]) -> Any:
+    return pd.read_csv(path)[columns].to_numpy() / 100
+
+
 def _operate_verb(option: str) -> Callable[[Problem], Any]:
     def run(p: Problem) -> Any:
         path = model_file(p)
@@ -186,8 +228,11 @@ FILE_ENTRIES: dict[str, Entry] = {
     "read_features(npy)": Entry(_npy, {"features": "X", "labels": "y"}),
     "read_descriptions": Entry(lambda p: read_descriptions(descriptions_csv(p)), {"descriptions": "table"}),
     "read_plain": Entry(_plain, FITTED),
-    "read_xlsa17": Entry(_xlsa17, FITTED),
+    "read_xlsa17": Entry(lambda p: told(read_xlsa17(_xlsa17_folder(p))), FITTED),
     "read_predictions": Entry(_stage, {"probabilities": "joint"}),
+    "cosmo run": Entry(_run_verb, FITTED),
+    "cosmo compare": Entry(_compare_verb, FITTED),
+    "cosmo gates": Entry(_gates_verb, FITTED),
     "cosmo check": Entry(_check_verb, FITTED),
     "cosmo fit": Entry(_fit_verb, FITTED),
     "cosmo predict": Entry(_predict_verb, ASKED),

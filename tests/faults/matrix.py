@@ -10,7 +10,11 @@ import expected_descriptions
 import expected_features
 import expected_labels
 import expected_numbers
+import expected_orders
 import expected_probabilities
+import expected_requests
+import expected_runs
+import expected_seen
 from entries import ENTRIES
 from spoiling import FAULTS
 from table import EXPECTED
@@ -23,5 +27,9 @@ __all__ = [
     "expected_features",
     "expected_labels",
     "expected_numbers",
+    "expected_orders",
     "expected_probabilities",
+    "expected_requests",
+    "expected_runs",
+    "expected_seen",
 ]

@@ -7,6 +7,7 @@ from collections import Counter
 from entries import GATES
 from entry import EXPERTS, GENERATORS
 from matrix import ENTRIES, EXPECTED, FAULTS
+from studio_entries import STUDIO_ENTRIES
 from table import FITS, SCORED
 
 INPUTS = {
@@ -16,6 +17,10 @@ INPUTS = {
     "probabilities": "What experts say: a row for each sample, a column for each class.",
     "scores": "One number for each sample.",
     "numbers": "Parameters.",
+    "class order": "Classes, and what has a column for each; names count, not places.",
+    "sent numbers": "A sample, or the description of a class, as JSON.",
+    "sent names": "The name of a new class, as JSON.",
+    "requests": "All else that a client of the studio sends.",
 }
 TOGETHER = {
     "`fit` of every unseen expert": set(FITS),
@@ -27,6 +32,7 @@ TOGETHER = {
         f"{name}.fit" for name in EXPERTS if name not in GENERATORS
     },
     "`fit` of every gate": {f"{name}.fit" for name in GATES},
+    "the studio": set(STUDIO_ENTRIES),
 }
 START = """\
 # Bad input
@@ -38,7 +44,9 @@ comes from a library below. `python tests/faults/page.py` makes these tables fro
 result of clean input, {works} in another right one; {na} cannot occur.
 
 An entry point such as `Cosmo.operate_at(threshold)` stands for its parameter. Seen experts are scikit-learn
-classifiers; `Cosmo` checks what they get.
+classifiers; `Cosmo` checks what they get. By itself, `SoftmaxRegression` behaves as those do: it is the one
+whose errors are scikit-learn's. The studio (`POST ...`) answers with a status and a sentence, never with a
+status of 500 or above.
 """
 
 
@@ -65,8 +73,9 @@ def page() -> str:
 def _outcome(entry: str, kind: str, fault: str) -> str:
     cell = EXPECTED[entry, kind, fault]
     if cell.error is not None:
-        name = "exit status 2" if cell.error.__name__ == "Refused" else f"`{cell.error.__name__}`"
-        return f"{name}: {_plain(cell.about)}"
+        names = {"Refused": "exit status 2: ", "Answered": ""}
+        name = names.get(cell.error.__name__, f"`{cell.error.__name__}`: ")
+        return f"{name}{_plain(cell.about)}"
     if cell.kind == "n/a":
         return f"– ({_plain(cell.about)})"
     return _plain(cell.about) or "the usual result"

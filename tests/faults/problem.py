@@ -15,6 +15,8 @@ from cosmo.data import Split
 SEEN = pd.Index(["ant", "bee", "cat", "dog", "eel", "fox"], dtype=object)
 UNSEEN = pd.Index(["gnu", "hen", "ibis"], dtype=object)
 
+TOKEN = "the-token-of-the-tests"
+
 Spoil = Callable[["Problem", str], None]
 
 TOGETHER = (
@@ -69,6 +71,16 @@ class Problem:
         self.seen_gain, self.unseen_gain = exact(rng.random(n) / n), exact(rng.random(n) / n)
         self.is_seen, self.codes = self.target < 6, self.target
         self.number: Any = 1.0
+
+        self.order = SEEN.append(UNSEEN)
+        self.row: Any = self.X_new[0].tolist()
+        self.name: Any = "jay"
+        self.values: Any = self.new.loc["jay"].tolist()
+        self.request: dict[str, Any] = {
+            "method": "POST",
+            "headers": {"X-Cosmo-Token": TOKEN, "X-Cosmo": "1", "Content-Type": "application/json"},
+            "rewrite": bytes,
+        }
 
     @property
     def folder(self) -> Path:

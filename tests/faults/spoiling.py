@@ -9,15 +9,7 @@ import numpy as np
 import pandas as pd
 from problem import SEEN, UNSEEN, Problem, Spoil
 from scipy import sparse
-
-
-def changed(change: Callable[[Any], Any]) -> Spoil:
-    """Return the fault that replaces an input by a changed one."""
-
-    def spoil(problem: Problem, name: str) -> None:
-        setattr(problem, name, change(getattr(problem, name)))
-
-    return spoil
+from sending import REQUESTS, SENT_NAMES, SENT_NUMBERS, changed
 
 
 def with_value(value: Any) -> Spoil:
@@ -234,6 +226,12 @@ NUMBERS: dict[str, Spoil] = {
     "text": changed(lambda _: "three"),
 }
 
+ORDERS: dict[str, Spoil] = {
+    "reversed": changed(lambda order: order[::-1]),
+    "rotated": changed(lambda order: order[4:].append(order[:4])),
+    "seen and unseen mixed": changed(lambda order: order[[7, 2, 4, 6, 0, 8, 1, 5, 3]]),
+}
+
 FAULTS: dict[str, dict[str, Spoil]] = {
     "features": MATRIX,
     "labels": LABELS,
@@ -241,5 +239,9 @@ FAULTS: dict[str, dict[str, Spoil]] = {
     "probabilities": PROBABILITIES,
     "scores": SCORES,
     "numbers": NUMBERS,
+    "class order": ORDERS,
+    "sent numbers": SENT_NUMBERS,
+    "sent names": SENT_NAMES,
+    "requests": REQUESTS,
 }
 """By the kind of input, then by name."""

@@ -1,4 +1,6 @@
-"""Tables, arrays, pictures and projects that are damaged or made to do harm: refused with the name of the file."""
+"""Tables, arrays, pictures and projects that are damaged or made to do harm: refused with the name of
+the file.
+"""
 
 from __future__ import annotations
 

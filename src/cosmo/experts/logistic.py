@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import spotrf, spotri
 from scipy.optimize import minimize
@@ -98,7 +99,12 @@ class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]
             Weights and intercepts to start from, classes sorted; zeros for classes that are new.
         """
         self._validate_params()
+        if np.isinf(self.C):
+            raise ValueError("C must be finite, got inf; a large C is nearly no penalty")
         rows, y = validate_data(self, X, y, dtype=[np.float32, np.float64])
+        missing = np.flatnonzero(pd.isna(y))
+        if len(missing):
+            raise ValueError(f"y has no label in row {missing[0]}; fill it in or drop the row")
         self.classes_, codes = np.unique(y, return_inverse=True)
         n_classes = len(self.classes_)
         if n_classes <= 2:

@@ -35,7 +35,13 @@ def fit_seen_expert(seen: BaseEstimator, X: NDArray[np.float32], codes: NDArray[
     classes, ranks = np.unique(codes, return_inverse=True)
     # A single class leaves a classifier nothing to tell apart; its probability is one.
     classifier = clone(seen) if len(classes) > 1 else DummyClassifier(strategy="prior")
-    return classifier.fit(X, ranks)
+    fitted = classifier.fit(X, ranks)
+    if not np.array_equal(fitted.classes_, np.arange(len(classes))):
+        raise ValueError(
+            f"the seen expert {type(seen).__name__} gives its classes in another order (classes_) than "
+            "scikit-learn's; sort them, and the columns of predict_proba"
+        )
+    return fitted
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 import shutil
 import tempfile
@@ -35,6 +36,7 @@ __all__ = ["Live"]
 T = TypeVar("T")
 
 _SHOWN = 5  # classes of each expert
+_LONGEST = float(np.finfo(np.float32).max) ** 0.5  # beyond, the square of a description's length is infinite
 _FARTHEST = 1e300  # in place of infinity, which JSON does not have
 _POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 
@@ -236,6 +238,8 @@ class Live:
         numbered = state.classes.dtype.kind == "i"  # then "7" is the class 7
         if numbered and not re.fullmatch(r"[0-9]{1,18}", name):
             raise Refusal(422, f"the classes of this model are whole numbers; {name!r} is none")
+        if not isinstance(description, str) and math.hypot(*description) > _LONGEST:
+            raise Refusal(422, "the values are too large; scale them as those of the other classes")
         label: Hashable = int(name) if numbered else name
         model = copy(state.model)
         model.cosmo = copy(model.cosmo)

@@ -70,8 +70,18 @@ def read_json(body: bytes) -> dict[str, Any]:
     def constant(name: str) -> float:
         raise ValueError(f"{name} is no number")
 
+    def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in found:  # which of them is meant?
+                raise ValueError(f"the field {name[:50]!r} is there twice")
+            found[name] = value
+        return found
+
     try:
-        found = json.loads(body.decode("utf-8"), parse_int=float, parse_constant=constant)
+        found = json.loads(
+            body.decode("utf-8"), parse_int=float, parse_constant=constant, object_pairs_hook=fields
+        )
     except RecursionError as error:
         raise Refusal(400, "the request is nested too deep; no field has more than one level") from error
     except ValueError as error:  # of JSON and of UTF-8
@@ -154,13 +164,13 @@ def numbers_of(value: Any, what: str, names: Sequence[str] | int) -> list[float]
         value = [value[name] for name in names]
     if not isinstance(value, list):
         raise Refusal(422, f"{what} must be a list of {wanted} numbers, got {_kind(value)}")
-    if len(value) != wanted:
-        raise Refusal(422, f"{what} must be {wanted} numbers, got {len(value)}")
     for place, number in enumerate(value):
         if not isinstance(number, float):
             raise Refusal(422, f"{what}: number {place + 1} is {_kind(number)}; all must be numbers")
         if not math.isfinite(number) or abs(number) > _LARGEST:
-            raise Refusal(422, f"{what}: number {place + 1} is too large for a feature; correct it")
+            raise Refusal(422, f"{what}: number {place + 1} is too large; correct it")
+    if len(value) != wanted:
+        raise Refusal(422, f"{what} must be {wanted} numbers, got {len(value)}")
     return value
 
 
