@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-_SURVIVED, _UNTESTED = 0, (33, 5)
+_SURVIVED, _UNTESTED, _NOT_RUN = 0, (33, 5), (None, 2, 34)
 
 
 def verdicts(meta: Path) -> Counter[str]:
@@ -23,7 +23,7 @@ def verdicts(meta: Path) -> Counter[str]:
     codes = json.loads(meta.read_text("utf-8"))["exit_code_by_key"].values()
     return Counter(
         "not run"
-        if code is None
+        if code in _NOT_RUN
         else "survived"
         if code == _SURVIVED
         else "no test"

@@ -69,9 +69,25 @@ class TestByHand:
         with pytest.raises(ValueError, match=r"no point of the curve has Acc_tr >= 0\.9 and Acc_ts >= 0\.9"):
             self.curve.best(min_seen=0.9, min_unseen=0.9)
 
-    @pytest.mark.parametrize("floor", [{"min_seen": -0.1}, {"min_unseen": 50}, {"min_seen": np.nan}])
+    def test_without_floors_the_index_is_that_of_the_best(self):
+        assert self.curve.best_index() == 1
+        assert self.curve.best_index(min_seen=1.0) == 1
+        assert self.curve.best_index(min_unseen=1.0) == 3
+
+    def test_the_error_of_floors_says_what_can_be_had(self):
+        half = SeenUnseenCurve([1, 0], [0.5, 0], [0, 0.25])
+        with pytest.raises(ValueError, match=r"; the largest are Acc_tr 0\.500 and Acc_ts 0\.250$"):
+            half.best(min_seen=0.6)
+
+    def test_a_threshold_is_a_number(self):
+        with pytest.raises(TypeError, match=r"^threshold must be a number, got '1'$"):
+            self.curve.at("1")  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("floor", [{"min_seen": -0.1}, {"min_unseen": 1.01}, {"min_seen": np.nan}])
     def test_floors_are_accuracies(self, floor: dict[str, float]):
-        with pytest.raises(ValueError, match=f"{next(iter(floor))} (is an accuracy between 0 and 1|must be a number)"):
+        with pytest.raises(
+            ValueError, match=f"{next(iter(floor))} (is an accuracy between 0 and 1|must be a number)"
+        ):
             self.curve.best(**floor)
 
 
@@ -128,6 +144,28 @@ class TestErrors:
     def test_nan(self):
         with pytest.raises(ValueError, match="flips has NaN"):
             SeenUnseenCurve([1, np.nan], [0, 0], [0, 0])
+
+    def test_masked(self):
+        masked = np.ma.masked_greater([1.0, 2.0], 1.5)
+        with pytest.raises(ValueError, match=r"^unseen_gain has NaN or masked values; drop such samples$"):
+            SeenUnseenCurve([1, 2], [0, 0], masked)
+
+    def test_infinite_gains(self):
+        with pytest.raises(
+            ValueError, match=r"^seen_gain has infinite values; a sample adds at most 1 to an"
+        ):
+            SeenUnseenCurve([1, 2], [0, np.inf], [0, 0])
+
+    @pytest.mark.parametrize("flips", [["1", "2"], [1j, 2j], [None, 1]])
+    def test_not_numbers(self, flips: list):
+        with pytest.raises(ValueError, match=r"^flips must be a dense array of numbers, got dtype "):
+            SeenUnseenCurve(flips, [0, 0], [0, 0])
+
+    @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int32, np.float32])
+    def test_any_numbers_become_float64(self, dtype: type):
+        curve = SeenUnseenCurve(*np.eye(3, dtype=dtype))
+        for values in (curve.flips, curve.seen_gain, curve.unseen_gain):
+            assert values.dtype == np.float64
 
 
 @settings(max_examples=60, deadline=None)
@@ -220,3 +258,52 @@ class TestAreaInterval:
         low, high = curve.area_interval([7, 7, 2, 2, 2])
         assert low == pytest.approx(1)
         assert high == pytest.approx(1)
+
+    def test_one_row_fewer_is_drawn_than_a_class_has(self):
+        # One row of the seen class's two is right: a single draw gives all or nothing, two would give halves.
+        curve = SeenUnseenCurve([1, 1, 0], [0.5, 0, 0], [0, 0, 1])
+        assert curve.area_interval([0, 0, 1], level=0.4) == (0, 1)
+
+    def test_the_level_is_central(self):
+        # The area is the share of 4 draws that are right of 5 rows, 2 of which are: quantiles of a binomial.
+        curve = SeenUnseenCurve([1] * 5 + [0], [0.2, 0.2, 0, 0, 0, 0], [0] * 5 + [1])
+        groups = [0] * 5 + [1]
+        found = [
+            curve.area_interval(groups, level=level, n_resamples=3000) for level in (0.3, 0.6, 0.95, 0.98)
+        ]
+        expected = [(0.25, 0.5), (0.25, 0.5), (0, 0.75), (0, 1)]
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+
+    def test_single_rows_have_no_width(self):
+        curve, _ = random_curve(20)
+        np.testing.assert_allclose(curve.area_interval(np.arange(20)), curve.area)
+
+    def test_neither_names_nor_how_classes_are_mixed_matters(self):
+        curve, groups = random_curve(200)
+        expected = curve.area_interval(groups)
+        assert curve.area_interval(np.array(["e", "b", "d", "a", "c"])[groups]) == expected
+        rows = np.argsort(groups, kind="stable")
+        sorted_by_class = SeenUnseenCurve(curve.flips[rows], curve.seen_gain[rows], curve.unseen_gain[rows])
+        assert sorted_by_class.area_interval(groups[rows]) == pytest.approx(expected)
+
+    def test_defaults(self):
+        curve, groups = random_curve(30)
+        expected = curve.area_interval(groups, level=0.95, n_resamples=200, seed=0)
+        assert curve.area_interval(groups) == expected
+
+    @pytest.mark.parametrize("level", [0, 1, 1.5, -0.1])
+    def test_level_is_a_share(self, level: float):
+        curve, groups = random_curve(10)
+        with pytest.raises(ValueError, match=rf"^level is a share between 0 and 1, got {level}$"):
+            curve.area_interval(groups, level=level)
+
+    def test_level_is_a_number(self):
+        curve, groups = random_curve(10)
+        with pytest.raises(TypeError, match=r"^level must be a number"):
+            curve.area_interval(groups, level="0.9")  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("groups", [[0, 0], ["a", "b", None]])
+    def test_groups_name_the_class_of_every_sample(self, groups: list):
+        curve = SeenUnseenCurve([1, 1, 0], [0.5, 0.5, 0], [0, 0, 1])
+        with pytest.raises(ValueError, match=r"^groups must name the class of each of the 3 samples$"):
+            curve.area_interval(groups)

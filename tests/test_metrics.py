@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import beta, binom
 
 from cosmo.metrics import (
     fpr_at_tpr,
@@ -14,6 +15,7 @@ from cosmo.metrics import (
     harmonic_mean,
     per_class_accuracy,
     sampled_ausuc,
+    zsl_accuracy,
 )
 
 # Acc_ts / Acc_tr / Acc_H as printed in the paper: AWA1, SUN, CUB, FLO where given.
@@ -74,6 +76,13 @@ class TestHarmonicMean:
     def test_arrays(self):
         np.testing.assert_allclose(harmonic_mean([0, 0.5, 1, 0], [0, 0.5, 0.5, 1]), [0, 0.5, 2 / 3, 0])
 
+    def test_float32_is_computed_in_float64(self):
+        ts, tr = np.float32([0.1, 0.7]), np.float32([0.3, 0.2])
+        expected = harmonic_mean(ts.astype(np.float64), tr.astype(np.float64))
+        for mean in (harmonic_mean(ts, tr), harmonic_mean(list(ts), tr), harmonic_mean(ts, list(tr))):
+            assert mean.dtype == np.float64
+            np.testing.assert_array_equal(mean, expected)
+
     @settings(deadline=None)
     @given(st.just(0.0) | st.floats(1e-9, 1), st.just(0.0) | st.floats(1e-9, 1))
     def test_lies_between_the_smaller_and_its_double(self, a: float, b: float):
@@ -103,12 +112,21 @@ class TestPerClassAccuracy:
         assert per_class_accuracy([a, a, b, c], [a, b, b, a], [a, b, c]) == pytest.approx(0.5)
 
     def test_errors(self):
-        with pytest.raises(ValueError, match="over no classes"):
+        with pytest.raises(ValueError, match=r"^accuracy over no classes is undefined$"):
             per_class_accuracy(["a"], ["a"], [])
-        with pytest.raises(ValueError, match="more than once"):
+        with pytest.raises(ValueError, match=r"^classes lists a class more than once$"):
             per_class_accuracy(["a"], ["a"], ["a", "a"])
-        with pytest.raises(ValueError, match="2 true labels but 1 predictions"):
+        with pytest.raises(
+            ValueError, match=r"^2 true labels but 1 predictions; give one of each per sample$"
+        ):
             per_class_accuracy(["a", "b"], ["a"], ["a", "b"])
+
+    def test_a_row_without_a_label(self):
+        with pytest.raises(ValueError, match=r"^y_true has no label in row 1; fill it in or drop the row$"):
+            per_class_accuracy(["a", None], ["a", "a"], ["a"])
+        assert (
+            per_class_accuracy(["a", None], ["a", None], ["a", None, "b", "c"]) == 0.5
+        )  # a class of its own
 
     @settings(max_examples=50, deadline=None)
     @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40))
@@ -122,6 +140,41 @@ class TestPerClassAccuracy:
         assert per_class_accuracy(truth, guess, classes) == pytest.approx(expected)
 
 
+class TestZeroShotAccuracy:
+    def test_predicted_among_the_classes_alone(self):
+        # One of two rows of y, the only row of z; the row of another class does not count.
+        scores = [[0.3, 0.1], [0.2, 0.4], [0.1, 0.2], [9.0, 0.0]]
+        assert zsl_accuracy(["y", "y", "z", "a"], scores, ["y", "z"]) == 0.75
+        assert zsl_accuracy(["y", "y", "z", "a"], scores, ["z", "y"]) == 0.25
+
+    @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float16])
+    def test_any_numbers(self, dtype: type):
+        assert zsl_accuracy(["y", "z"], np.eye(2, dtype=dtype), iter("yz")) == 1
+
+    @pytest.mark.parametrize(
+        ("scores", "got"),
+        [
+            (np.zeros((1, 3)), r"shape \(1, 3\), float64"),
+            (np.zeros(2), r"shape \(2,\), float64"),
+            (np.zeros((1, 2, 1)), r"shape \(1, 2, 1\), float64"),
+            ([["0", "1"]], r"shape \(1, 2\), <U1"),
+        ],
+    )
+    def test_not_a_matrix_of_numbers(self, scores, got: str):
+        message = (
+            "^scores must be a matrix of numbers, a row per sample and a column for each of the 2 classes, "
+            f"got {got}$"
+        )
+        with pytest.raises(ValueError, match=message):
+            zsl_accuracy(["y"], scores, ["y", "z"])
+
+    def test_values_that_are_missing(self):
+        with pytest.raises(ValueError, match=r"^scores have NaN values; fill them in or drop the rows$"):
+            zsl_accuracy(["y"], [[0.1, np.nan]], ["y", "z"])
+        with pytest.raises(ValueError, match=r"^scores has masked values"):
+            zsl_accuracy(["y"], np.ma.masked_less([[0.1, 0.2]], 0.15), ["y", "z"])
+
+
 class TestScores:
     def test_by_hand(self):
         truth = ["a", "a", "b", "y", "y", "z"]
@@ -133,6 +186,11 @@ class TestScores:
 
     def test_nothing_right(self):
         assert gzsl_scores(["a", "z"], ["z", "a"], ["a"], ["z"]) == (0.0, 0.0, 0.0)
+
+    def test_a_class_on_both_sides(self):
+        message = "^a class is both seen and unseen: 'z'; name it in one of the two$"
+        with pytest.raises(ValueError, match=message):
+            gzsl_scores(["a", "z"], ["a", "z"], ["a", "z"], ["z"])
 
     def test_iterators_may_be_given(self):
         scores = gzsl_scores(iter("az"), iter("az"), iter("a"), iter("z"))
@@ -190,6 +248,20 @@ class TestIntervals:
         found = gzsl_intervals(truth, guess, SEEN, UNSEEN, n_resamples=20_000)
         np.testing.assert_allclose(found, expected, atol=0.012)
 
+    @pytest.mark.parametrize("level", [0.5, 0.8])
+    def test_are_central_and_of_the_level(self, level: float):
+        # One class on each side, all right or all wrong: Jeffreys' posterior has a closed form.
+        ts, tr, _ = gzsl_intervals([0] * 8 + [1] * 8, [0] * 16, [0], [1], level=level, n_resamples=50_000)
+        tail = (1 - level) / 2
+        assert ts.high == pytest.approx(beta(0.5, 8.5).ppf(1 - tail), abs=4e-3)
+        assert tr.low == pytest.approx(beta(8.5, 0.5).ppf(tail), abs=4e-3)
+        assert (ts.low, tr.high) == (0, 1)  # the share that was counted is inside
+
+    def test_defaults(self):
+        task = noisy_task(2)
+        expected = gzsl_intervals(*task, SEEN, UNSEEN, level=0.95, n_resamples=2000, seed=0)
+        assert gzsl_intervals(*task, SEEN, UNSEEN) == expected
+
     def test_rows_that_are_all_right_or_all_wrong_prove_little(self):
         ts, tr, h = gzsl_intervals([0, 0, 1], [0, 0, 0], [0], [1])
         assert ts.low == h.low == 0
@@ -228,10 +300,26 @@ class TestGateMeasures:
         assert fpr_at_tpr(is_seen, score) == 0.0
 
     @pytest.mark.parametrize("is_seen", [[1, 1, 1], [0, 0, 0]])
-    @pytest.mark.parametrize("measure", [gate_auc, fpr_at_tpr])
+    @pytest.mark.parametrize("measure", [gate_auc, fpr_at_tpr, gate_intervals])
     def test_one_domain_alone_is_an_error(self, measure, is_seen: list[int]):
-        with pytest.raises(ValueError, match="both seen and unseen"):
+        message = "^a gate is measured on samples of both seen and unseen classes; one kind is missing$"
+        with pytest.raises(ValueError, match=message):
             measure(is_seen, [0.1, 0.2, 0.3])
+
+    @pytest.mark.parametrize("measure", [gate_auc, fpr_at_tpr, gate_intervals])
+    def test_one_score_per_sample(self, measure):
+        with pytest.raises(
+            ValueError, match=r"^score must be one number per sample, 2 in all, got shape \(3,\)$"
+        ):
+            measure([1, 0], [0.1, 0.2, 0.3])
+
+    @pytest.mark.parametrize("share", [0, 1, -0.5])
+    def test_rates_and_levels_are_shares(self, share: float):
+        for measure, name in ((fpr_at_tpr, "tpr"), (gate_intervals, "tpr"), (gate_intervals, "level")):
+            with pytest.raises(ValueError, match=f"^{name} is a share between 0 and 1, got {share}$"):
+                measure([1, 0], [0.2, 0.1], **{name: share})
+            with pytest.raises(TypeError, match=f"^{name} must be a number, got '{share}'$"):
+                measure([1, 0], [0.2, 0.1], **{name: str(share)})
 
 
 class TestGateIntervals:
@@ -261,7 +349,8 @@ class TestGateIntervals:
         np.testing.assert_allclose(fpr, expected[:, 1], atol=0.06)
 
     def test_a_perfect_and_a_useless_gate(self):
-        assert gate_intervals([1, 1, 0, 0], [4, 3, 2, 1]) == ((1, 1), (0, 0))
+        for n_resamples in (1, 2, 200):
+            assert gate_intervals([1, 1, 0, 0], [4, 3, 2, 1], n_resamples=n_resamples) == ((1, 1), (0, 0))
         auc, fpr = gate_intervals([1, 1, 0, 0], [1, 1, 1, 1])
         assert auc == (0.5, 0.5)
         assert fpr == (pytest.approx(0.95), pytest.approx(0.95))
@@ -282,6 +371,22 @@ class TestGateIntervals:
         ):
             assert wide.low < narrow.low < narrow.high <= wide.high
 
+    def test_the_level_is_central(self):
+        # Two of five seen rows lie above the only unseen row: the area is the share of draws that do.
+        is_seen, score = [1] * 5 + [0], [9, 9, 0, 0, 0, 5]
+        for level in (0.5, 0.8, 0.9):
+            found = gate_intervals(is_seen, score, level=level, n_resamples=20_000)[0]
+            np.testing.assert_allclose(found, np.divide(binom(5, 0.4).interval(level), 5), atol=1e-12)
+
+    def test_numbers_may_say_what_is_seen(self):
+        is_seen, score = np.arange(30) % 3 == 0, np.random.default_rng(0).random(30)
+        assert gate_intervals(is_seen.astype(int), score) == gate_intervals(is_seen, score)
+
+    def test_defaults(self):
+        is_seen, score = np.arange(30) % 2 == 0, np.random.default_rng(0).random(30)
+        expected = gate_intervals(is_seen, score, level=0.95, tpr=0.95, n_resamples=200, seed=0)
+        assert gate_intervals(is_seen, score) == expected
+
     def test_true_rate(self):
         rng = np.random.default_rng(0)
         is_seen = np.arange(200) % 2 == 0
@@ -293,11 +398,6 @@ class TestGateIntervals:
         is_seen, score = np.arange(30) % 2 == 0, np.random.default_rng(0).random(30)
         assert gate_intervals(is_seen, score) == gate_intervals(is_seen, score)
         assert gate_intervals(is_seen, score) != gate_intervals(is_seen, score, seed=1)
-
-    @pytest.mark.parametrize("is_seen", [[1, 1, 1], [0, 0, 0]])
-    def test_one_domain_alone_is_an_error(self, is_seen: list[int]):
-        with pytest.raises(ValueError, match="both seen and unseen"):
-            gate_intervals(is_seen, [0.1, 0.2, 0.3])
 
 
 class TestSampledArea:
@@ -314,3 +414,16 @@ class TestSampledArea:
         ts = np.sort(rng.random(30))[::-1]
         order = rng.permutation(30)
         assert sampled_ausuc(tr[order], ts[order]) == pytest.approx(sampled_ausuc(tr, ts))
+
+    @pytest.mark.parametrize(
+        ("acc_tr", "acc_ts", "message"),
+        [
+            ([], [], "the area under no points is undefined; give acc_tr and acc_ts of at least one$"),
+            ([0.1, 0.2], [0.1], r"acc_ts must be one number per sample, 2 in all, got shape \(1,\)$"),
+            ([0.1], [np.nan], "acc_ts of sample 0 is nan"),
+            ([np.nan], [0.1], "acc_tr of sample 0 is nan"),
+        ],
+    )
+    def test_errors(self, acc_tr: list[float], acc_ts: list[float], message: str):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            sampled_ausuc(acc_tr, acc_ts)

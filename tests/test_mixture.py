@@ -36,6 +36,13 @@ class TestConditional:
     def test_dtype_is_kept(self):
         assert conditional(np.zeros((1, 3), dtype=np.float32)).dtype == np.float32
 
+    def test_out_sets_the_precision_also_of_the_sum(self):
+        proba = np.random.default_rng(0).random((20, 300)).astype(np.float32)
+        out = np.empty(proba.shape)
+        assert conditional(proba, out=out) is out
+        np.testing.assert_array_equal(out, conditional(proba.astype(np.float64)))
+        np.testing.assert_allclose(out.sum(axis=1), 1, rtol=1e-14)
+
 
 class TestGateBelief:
     def test_the_logistic_function(self):
@@ -71,6 +78,12 @@ class TestGateBelief:
         np.testing.assert_array_equal(gate_belief([0.5], 1e9, 0.003), [1])
         np.testing.assert_array_equal(gate_belief([0.5], -1e9, 0.003), [0])
 
+    def test_float32_scores_are_computed_in_float64(self):
+        score = np.linspace(0, 1, 9, dtype=np.float32)
+        belief = gate_belief(score, 0.3, 0.07)
+        assert belief.dtype == np.float64
+        np.testing.assert_array_equal(belief, gate_belief(score.astype(np.float64), 0.3, 0.07))
+
     @pytest.mark.parametrize("softness", [0, -1.0, np.nan])
     def test_softness_must_be_positive(self, softness: float):
         with pytest.raises(ValueError, match="softness must be positive"):
@@ -96,6 +109,28 @@ class TestSmoothing:
     def test_adaptive_weight_is_the_gates_doubt(self):
         np.testing.assert_allclose(smooth(SEEN, np.ones(2), "adaptive"), SEEN)
         np.testing.assert_allclose(smooth(SEEN, np.zeros(2), "adaptive"), SEEN + 1 / 3)
+
+    def test_without_a_weight_constant_is_none(self):
+        np.testing.assert_array_equal(smooth(UNSEEN, U, "constant"), smooth(UNSEEN, U, "none"))
+        np.testing.assert_array_equal(
+            combine(SEEN, UNSEEN, U, smoothing="constant"), combine(SEEN, UNSEEN, U, smoothing="none")
+        )
+        np.testing.assert_array_equal(
+            tie_log_odds(SEEN[0], SEEN[1], 3, 2, smoothing="constant"),
+            tie_log_odds(SEEN[0], SEEN[1], 3, 2, smoothing="none"),
+        )
+
+    @pytest.mark.parametrize("smoothing", SMOOTHINGS)
+    def test_the_experts_precision_is_kept(self, smoothing):
+        proba = np.random.default_rng(0).dirichlet([0.3] * 7, 50).astype(np.float32)
+        belief = np.linspace(0, 1, 50)
+        found = smooth(proba, belief, smoothing, 0.3)
+        assert found.dtype == np.float32
+        if smoothing == "adaptive":  # summed in it, too: a sum in float64 would take twice the memory
+            np.testing.assert_array_equal(found, proba + np.float32((1 - belief) / 7)[:, None])
+        out = np.empty(proba.shape)
+        assert smooth(proba, belief, smoothing, 0.3, out=out) is out
+        np.testing.assert_array_equal(out, smooth(proba.astype(np.float64), belief, smoothing, 0.3))
 
     @pytest.mark.parametrize("prior_weight", [-0.01, 1.01, np.nan])
     def test_prior_weight_outside_0_1(self, prior_weight: float):
@@ -123,6 +158,12 @@ class TestCombine:
             total_probability(SEEN, UNSEEN, U),
             [[0.525, 0.15, 0.075, 0.025, 0.075], [0.16, 0.16, 0.08, 0.03, 0]],
         )
+
+    def test_total_probability_keeps_the_precision(self):
+        scores = total_probability(SEEN.astype(np.float32), UNSEEN.astype(np.float32), U)
+        assert scores.dtype == np.float32
+        for seen, unseen in ((np.float32, np.float16), (np.float16, np.float32)):
+            assert total_probability(SEEN.astype(seen), UNSEEN.astype(unseen), U).dtype == np.float32
 
     def test_none_is_a_distribution(self):
         scores = combine(SEEN, UNSEEN, U, smoothing="none")
@@ -217,6 +258,21 @@ class TestTie:
         log_odds = tie_log_odds(np.array([1.0]), np.array([1e-30]), 3, 3)
         np.testing.assert_allclose(log_odds, np.log(1e30))
 
+    @pytest.mark.parametrize("smoothing", SMOOTHINGS)
+    def test_float32_is_computed_in_float64(self, smoothing):
+        s, z = np.float32([0.7, 0.1, 0.3]), np.float32([0.2, 0.6, 0.1])
+        expected = tie_log_odds(
+            s.astype(np.float64), z.astype(np.float64), 7, 3, smoothing=smoothing, prior_weight=0.3
+        )
+        for pair in ((s, z), (s.astype(np.float64), z), (s, z.astype(np.float64))):
+            found = tie_log_odds(*pair, 7, 3, smoothing=smoothing, prior_weight=0.3)
+            assert found.dtype == np.float64
+            np.testing.assert_array_equal(found, expected)
+
+    def test_both_roots_at_one(self):
+        # n_U = 1, n_S = 2: d = s = 1/2 and z = 0, so -u²/2 + u - 1/2 = -(u - 1)²/2.
+        np.testing.assert_array_equal(tie_log_odds(np.array([0.5]), np.zeros(1), 2, 1), [np.inf])
+
     def test_an_expert_without_mass_never_wins_or_only_by_its_prior(self):
         # n_U = 1, n_S = 10: d = 0.9. With z = 0 the scores meet at u = s / d if that is below one.
         log_odds = tie_log_odds(np.array([0.95, 0.45]), np.zeros(2), 10, 1)
@@ -251,6 +307,11 @@ def test_combining_in_place_is_the_formula(smoothing: str, dtype: type | None):
     found = combine(*given, u, smoothing=smoothing, prior_weight=0.3, dtype=dtype)
     assert found.dtype == kind
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("kinds", [(np.float32, np.float64), (np.float64, np.float32)])
+def test_the_finer_precision_of_both_experts_counts(kinds: tuple[type, type]):
+    assert combine(SEEN.astype(kinds[0]), UNSEEN.astype(kinds[1]), U).dtype == np.float64
 
 
 def test_combining_makes_no_matrix_but_its_result():

@@ -85,9 +85,9 @@ def _hits(
     return right, rows
 
 
-def _mean_over_classes(right: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.float64]:
-    """Average `right / rows` over the last axis; a class without rows counts as 0."""
-    return (right / np.maximum(rows, 1)).mean(axis=-1)
+def _mean_over_classes(right: NDArray[np.intp], rows: NDArray[np.intp]) -> float:
+    """Average `right / rows`; a class without rows counts as 0."""
+    return float((right / np.maximum(rows, 1)).mean())
 
 
 def per_class_accuracy(
@@ -108,7 +108,7 @@ def per_class_accuracy(
     >>> per_class_accuracy(["a", "a", "b"], ["a", "b", "b"], ["a", "b"])
     0.75
     """
-    return float(_mean_over_classes(*_hits(y_true, y_pred, classes)))
+    return _mean_over_classes(*_hits(y_true, y_pred, classes))
 
 
 def zsl_accuracy(y_true: Iterable[Hashable], scores: ArrayLike, classes: Iterable[Hashable]) -> float:
@@ -187,7 +187,7 @@ def gzsl_intervals(
     _check_share(level=level)
     generator = np.random.default_rng(seed)
     hits = [_hits(truth, guess, classes) for classes in (unseen, seen)]
-    counted = [float(_mean_over_classes(*one)) for one in hits]
+    counted = [_mean_over_classes(*one) for one in hits]
     drawn = [plausible_accuracies(*one, n_resamples, generator) for one in hits]
     tail = (1 - level) / 2
     intervals = []
@@ -285,8 +285,8 @@ def gate_intervals(
 def sampled_ausuc(acc_tr: ArrayLike, acc_ts: ArrayLike) -> float:
     """Return the area under sampled points of a seen-unseen curve, with the usual padding.
 
-    Points are sorted by `Acc_tr`; `(0, Acc_ts of the first)` goes in front and `(largest Acc_tr, 0)`
-    behind; trapezoidal rule. `cosmo.curve.SeenUnseenCurve.area` is the exact value.
+    Points are sorted by `Acc_tr` and `(0, Acc_ts of the first)` goes in front; trapezoidal rule. The usual
+    `(largest Acc_tr, 0)` behind adds nothing. `cosmo.curve.SeenUnseenCurve.area` is the exact value.
 
     Examples
     --------
@@ -299,6 +299,4 @@ def sampled_ausuc(acc_tr: ArrayLike, acc_ts: ArrayLike) -> float:
         raise ValueError("the area under no points is undefined; give acc_tr and acc_ts of at least one")
     order = np.lexsort((-ts, tr))
     tr, ts = tr[order], ts[order]
-    tr = np.concatenate([[0.0], tr, tr[-1:]])
-    ts = np.concatenate([ts[:1], ts, [0.0]])
-    return float(np.trapezoid(ts, tr))
+    return float(np.trapezoid(np.r_[ts[0], ts], np.r_[0, tr]))

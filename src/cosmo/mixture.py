@@ -241,5 +241,4 @@ def _tie(s: NDArray[np.float64], z: NDArray[np.float64], d: float) -> NDArray[np
     positive = b >= 0
     denominator = np.where(positive, b + root, 2 * d)
     numerator = np.where(positive, 2 * s, b - root)
-    u = np.divide(numerator, denominator, out=np.zeros_like(s), where=denominator != 0)
-    return np.clip(u, 0, 1)
+    return np.divide(numerator, denominator, out=np.zeros_like(s), where=denominator != 0)

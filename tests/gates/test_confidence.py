@@ -91,13 +91,23 @@ class TestFeatures:
 
     def test_open_parameters_must_be_decided_first(self):
         for gate in (ConfidenceGate(k=None), ConfidenceGate(temperatures=None)):
-            with pytest.raises(ValueError, match="still open; decide them with `tuned`"):
+            with pytest.raises(
+                ValueError, match=r"^k and temperatures are still open; decide them with `tuned`$"
+            ):
                 gate.features(self.out)
 
     @pytest.mark.parametrize("k", [0, -1])
     def test_k_must_be_positive(self, k: int):
-        with pytest.raises(ValueError, match="k must be at least 1"):
+        with pytest.raises(ValueError, match=rf"^k must be at least 1, got {k}$"):
             ConfidenceGate(k=k).features(self.out)
+
+    def test_k_is_a_whole_number(self):
+        with pytest.raises(ValueError, match=r"^k must be a whole number, got 1\.5$"):
+            ConfidenceGate(k=1.5).features(self.out)  # type: ignore[arg-type]
+
+    def test_features_of_float32_are_float64(self):
+        single = outputs(self.seen.astype(np.float32), self.unseen.astype(np.float32))
+        assert ConfidenceGate().features(single).dtype == np.float64
 
     def test_temperatures_must_be_positive(self):
         with pytest.raises(ValueError, match="temperature must be positive"):
@@ -208,12 +218,23 @@ class TestTuned:
         assert tuned.use_unseen is False
         assert gate.k is None
 
+    def test_a_decided_k_stays(self):
+        out = task(seed=4)
+        tuned = ConfidenceGate(k=4, temperatures=None).tuned(out[self.train], out[self.val])
+        assert tuned.k == 4
+        assert tuned.temperatures in TEMPERATURE_GRID
+
     def test_returns_an_unfitted_copy(self):
         out = task()
         for gate in (ConfidenceGate(), ConfidenceGate(k=None)):
             tuned = gate.tuned(out[self.train], out[self.val])
             assert tuned is not gate
             assert not hasattr(tuned, "weights_")
+
+    def test_nothing_is_fitted_where_all_is_decided(self):
+        one_domain = task()[:3]
+        one_domain = one_domain[one_domain.is_seen]
+        assert ConfidenceGate().tuned(one_domain, one_domain).k == 5
 
     @pytest.mark.parametrize("value", [True, False])
     def test_gating_val_of_one_domain_alone(self, value: bool):

@@ -6,7 +6,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.neural_network import MLPClassifier
+from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from cosmo.gates.logits import logits_of
 
@@ -61,10 +61,19 @@ def test_gradient_agrees_with_finite_differences(name, n_classes):
     np.testing.assert_allclose(logits.pull_back(X, slope) / 3, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("classifier", [KNeighborsClassifier(), Ridge()])
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        KNeighborsClassifier(),
+        Ridge(),
+        MLPRegressor(hidden_layer_sizes=(3,), solver="lbfgs", max_iter=5000, random_state=0),
+    ],
+)
 def test_without_gradient(classifier):
     X, codes = sample(3)
-    with pytest.raises(
-        TypeError, match=f"{type(classifier).__name__} does not have; use a linear .* MLPClass"
-    ):
+    message = (
+        f"^ODIN needs the gradient of the seen expert, which {type(classifier).__name__} does not have; use "
+        "a linear classifier, such as LogisticRegression or LinearDiscriminantAnalysis, or an MLPClassifier$"
+    )
+    with pytest.raises(TypeError, match=message):
         logits_of(classifier.fit(X, codes))

@@ -52,6 +52,10 @@ def test_tuning_returns_a_copy():
 def test_scores_are_float64():
     score = MaxSoftmaxGate(3.0).score(outputs(SEEN.astype(np.float32), UNSEEN.astype(np.float32)))
     assert score.dtype == np.float64
+    assert (
+        MaxSoftmaxGate().score(outputs(SEEN.astype(np.float32), UNSEEN.astype(np.float32))).dtype
+        == np.float64
+    )
     np.testing.assert_allclose(score, MaxSoftmaxGate(3.0).score(OUT), rtol=1e-6)
 
 

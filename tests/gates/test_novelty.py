@@ -30,7 +30,11 @@ def test_nothing_is_learned():
 @pytest.mark.parametrize("smoothing", ["none", "adaptive"])
 def test_outputs_without_novelty(smoothing):
     bare = outputs(OUT.seen, OUT.unseen, IS_SEEN)
-    with pytest.raises(ValueError, match="detects novelty, and this one does not; use CMT, or another gate"):
+    message = (
+        "^the gate needs an unseen expert that detects novelty, and this one does not; "
+        "use CMT, or another gate$"
+    )
+    with pytest.raises(ValueError, match=message):
         GatedMixture(NoveltyGate(), smoothing=smoothing).fit(bare)
     GatedMixture(MaxSoftmaxGate(), smoothing=smoothing).fit(bare)
 

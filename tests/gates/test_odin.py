@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from labelled import outputs
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -12,6 +13,7 @@ from cosmo.data import load_glyphs
 from cosmo.gates import OdinGate
 from cosmo.gates.logits import logits_of
 from cosmo.gates.odin import perturbed_confidence
+from cosmo.gates.scaling import ScoreScale
 from cosmo.metrics import gate_auc
 
 
@@ -87,10 +89,44 @@ def test_seen_expert_without_gradient(data):
         )
 
 
-@pytest.mark.parametrize(("parameters", "message"), [((0.0, 0.1), "temperature"), ((1.0, -1.0), "epsilon")])
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ((0.0, 0.1), r"temperature must be positive, got 0\.0"),
+        ((np.nan, 0.1), "temperature must be a number, got nan"),
+        ((1.0, -1.0), r"epsilon must not be negative, got -1\.0"),
+        ((1.0, np.inf), "epsilon must not be negative, got inf"),
+        ((1.0, np.nan), "epsilon must be a number, got nan"),
+    ],
+)
 def test_bad_parameters(parameters, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
         OdinGate(*parameters).observer()
+
+
+def test_evidence_is_measured_from_its_mean_over_the_training_rows(classifier):
+    X, model = classifier
+    settings = OdinGate(temperature=3.0).settings()
+    found = OdinGate(temperature=3.0).observer().fit(model, X, np.zeros(len(X), dtype=int)).evidence(X)
+    confidence = perturbed_confidence(X, logits_of(model), X.std(axis=0), settings)
+    np.testing.assert_allclose(found, confidence - confidence.mean(axis=0), atol=1e-9)
+
+
+def test_tuned_reads_the_column_of_largest_auc_and_fits_its_scale():
+    rng = np.random.default_rng(0)
+    is_seen = np.arange(80) % 2 == 0
+    evidence = rng.normal(size=(80, 8))
+    evidence[:, 5] += 2 * is_seen
+    experts = rng.dirichlet([1.0] * 3, 80), 0.5 * rng.dirichlet([1.0] * 2, 80)
+    out = outputs(*experts, is_seen, evidence=evidence)
+    gate = OdinGate(temperature=3.0)
+    tuned = gate.tuned(out[:40], out[40:])
+    assert not hasattr(gate, "column_")
+    assert tuned.column_ == 5
+    assert tuned.chosen_ == (3.0, 1e-2)
+    for one, column in ((tuned, 5), (OdinGate(1.0, 0.0), 0)):
+        expected = ScoreScale().fit(evidence[:, column], is_seen)(evidence[:, column])
+        np.testing.assert_allclose(one.fit(out[:30], out[30:]).score(out), expected)
 
 
 @pytest.fixture(scope="module")

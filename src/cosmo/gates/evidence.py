@@ -100,7 +100,6 @@ class _Neighbourhood(Observer):
 
     def fit(self, seen: Any, X: NDArray[np.float32], codes: NDArray[np.intp]) -> Self:
         classes, ranks, counts = np.unique(codes, return_inverse=True, return_counts=True)
-        ranks = ranks.reshape(-1)
         means = np.zeros((len(classes), X.shape[1]))
         np.add.at(means, ranks, X)
         means /= counts[:, None]
@@ -118,8 +117,9 @@ class _Neighbourhood(Observer):
         length = (scaled**2).sum(axis=1, dtype=np.float64)
         own = (self.means**2).sum(axis=1, dtype=np.float64)
         distance = np.sqrt(np.maximum(length[:, None] - 2 * products + own, 0) / X.shape[1])
-        nearest = np.sort(np.partition(distance, min(1, distance.shape[1] - 1), axis=1)[:, :2], axis=1)
-        first, second = nearest[:, 0], nearest[:, -1]
+        runner_up = min(1, distance.shape[1] - 1)
+        nearest = np.partition(distance, runner_up, axis=1)
+        first, second = nearest[:, 0], nearest[:, runner_up]
         cosine = (products / np.maximum(np.sqrt(length)[:, None] * np.sqrt(own), 1e-12)).max(axis=1)
         columns = [first, second, first / np.maximum(second, 1e-12), cosine]
         if hasattr(self.seen, "decision_function"):

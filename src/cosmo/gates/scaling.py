@@ -54,5 +54,5 @@ def calibration_error(is_seen: NDArray[np.bool_], proba: NDArray[np.float64], bi
     0.0
     """
     place = np.minimum((proba * bins).astype(np.intp), bins - 1)
-    difference = np.bincount(place, weights=proba - is_seen, minlength=bins)
+    difference = np.bincount(place, weights=proba - is_seen)
     return float(np.abs(difference).sum() / len(proba))
