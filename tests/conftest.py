@@ -2,6 +2,10 @@
 
 from hypothesis import HealthCheck, settings
 
+# How long an example takes says nothing about the code on a busy machine.
+settings.register_profile("cosmo", deadline=None)
+settings.load_profile("cosmo")
+
 # A mutation tester runs each test many times in one process, on differing copies of the code.
 settings.register_profile(
     "mutants", suppress_health_check=[HealthCheck.differing_executors], deadline=None, database=None
