@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier
 
 from cosmo.experts.base import UnseenExpert
 from cosmo.experts.cmt import CMT
@@ -106,9 +104,14 @@ def make_seen_expert(name: str) -> Any:
         return LogisticRegression(C=30.0, max_iter=2000)
     if name == "logistic-exact":
         return SoftmaxRegression(C=1.0, tol=1e-4)
+    # Imported where they are wanted: they would delay every start.
     if name == "lda":
+        from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
         return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
     if name == "knn":
+        from sklearn.neighbors import KNeighborsClassifier
+
         return KNeighborsClassifier(n_neighbors=15, weights="distance")
     raise ValueError(f"unknown seen expert {name!r}; choose from {', '.join(SEEN_EXPERTS)}")
 
