@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
-import scipy
 from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter, uniform_filter
 
 __all__ = ["glyph_features"]
 
@@ -67,9 +65,7 @@ def _describe(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
     ink = np.subtract(1, np.divide(pictures, 255, dtype=np.float32), dtype=np.float32)
     rows, columns = _pooling(height), _pooling(width).T
     gradients = rows @ _gradients_by_direction(ink) @ columns
-    around = scipy.ndimage.uniform_filter(
-        np.square(gradients).sum(axis=1), size=3, axes=(1, 2), mode="nearest"
-    )
+    around = uniform_filter(np.square(gradients).sum(axis=1), size=3, axes=(1, 2), mode="nearest")
     gradients = np.sqrt(gradients / np.sqrt(around + _FLAT**2)[:, None])
     pixels = rows @ ink @ columns
     pixels /= pixels.mean(axis=(1, 2), keepdims=True) + _FLAT
@@ -83,12 +79,8 @@ def _gradients_by_direction(ink: NDArray[np.float32]) -> NDArray[np.float32]:
     _, height, width = ink.shape
     sigma = (_BLUR * height, _BLUR * width)
     # Times the side, the slope of the same letter is the same at every resolution.
-    down = scipy.ndimage.gaussian_filter(ink, sigma, order=(1, 0), mode="nearest", axes=(1, 2)) * (
-        height / 32
-    )
-    right = scipy.ndimage.gaussian_filter(ink, sigma, order=(0, 1), mode="nearest", axes=(1, 2)) * (
-        width / 32
-    )
+    down = gaussian_filter(ink, sigma, order=(1, 0), mode="nearest", axes=(1, 2)) * (height / 32)
+    right = gaussian_filter(ink, sigma, order=(0, 1), mode="nearest", axes=(1, 2)) * (width / 32)
     strength = np.hypot(down, right) + np.finfo(np.float32).tiny
     maps = np.empty((len(ink), _ORIENTATIONS, height, width), dtype=np.float32)
     for k, angle in enumerate(2 * np.pi * np.arange(_ORIENTATIONS) / _ORIENTATIONS):

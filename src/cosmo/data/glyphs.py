@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
+from scipy.ndimage import gaussian_filter
 
 from cosmo.data.dataset import GZSLDataset, Split
 from cosmo.data.glyph_features import glyph_features
@@ -343,8 +344,6 @@ def _on_paper(ink: NDArray[np.float32], difficulty: float, rng: np.random.Genera
     n, size, _ = ink.shape
     draw = rng.uniform(0, 1, (3, n, 1, 1)).astype(np.float32)
     if difficulty > 0:
-        from scipy.ndimage import gaussian_filter  # here, since it would delay every start
-
         blurred = gaussian_filter(ink, sigma=difficulty * _BLUR * size, axes=(1, 2))
         ink = ink + draw[0] * (blurred - ink)
     ink = ink * np.exp(-difficulty * _FADE * draw[1])
