@@ -92,29 +92,31 @@ def run(part: Part) -> tuple[str, float, float]:
     return done.stdout, time.perf_counter() - start, cpu
 
 
-def page(found: dict[str, tuple[Part, str, float, float]]) -> str:
+def section(part: Part, text: str, wall: float, cpu: float) -> str:
+    """Return what stands on the page about one benchmark."""
+    command = " ".join(Path(word).name if "/" in word else word for word in part.command)
+    return (
+        f"## {part.title}\n\n`python benchmarks/{command}` ({wall:.0f} s, {cpu:.0f} s of CPU)\n\n"
+        f"```\n{text.rstrip()}\n```\n\n{part.note}\n"
+    )
+
+
+def page(sections: dict[str, str]) -> str:
     """Return the page in Markdown."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn"))
-    total = sum(wall for _, _, wall, _ in found.values())
-    lines = [
-        "# Performance",
-        "",
-        "Written by `make bench` (`benchmarks/report.py`): every figure was printed by the program named "
-        f"above it, on {os.cpu_count()} cores ({platform.machine()}, Python {platform.python_version()}, "
-        f"{packages}), in {total / 60:.0f} minutes. Seconds are those of this machine; "
-        "compare ratios within a table.",
-        "",
-    ]
-    for part, text, wall, cpu in found.values():
-        command = " ".join(Path(word).name if "/" in word else word for word in part.command)
-        lines += [
-            f"## {part.title}",
-            "",
-            f"`python benchmarks/{command}` ({wall:.0f} s, {cpu:.0f} s of CPU)",
-            "",
-        ]
-        lines += ["```", text.rstrip(), "```", "", part.note, ""]
-    return "\n".join(lines)
+    head = (
+        "# Performance\n\nWritten by `make bench` (`benchmarks/report.py`): every figure was printed by the "
+        f"program named above it, on {os.cpu_count()} cores ({platform.machine()}, Python "
+        f"{platform.python_version()}, {packages}). Seconds are those of this machine; compare ratios within a table.\n"
+    )
+    return "\n".join([head, *sections.values()])
+
+
+def sections_of(page: Path) -> dict[str, str]:
+    """Return what stands on a page already, by title."""
+    text = page.read_text("utf-8") if page.exists() else ""
+    found = [f"## {part}" for part in text.split("\n## ")[1:]]
+    return {part.partition("\n")[0].removeprefix("## "): part for part in found}
 
 
 def main() -> None:
@@ -125,14 +127,16 @@ def main() -> None:
     chosen = parts(os.environ.get("COSMO_DATA"))
     options.add_argument("--only", nargs="+", choices=chosen, default=list(chosen), metavar="NAME")
     arguments = options.parse_args()
-    found = {}
     for name in arguments.only:
         print(f"{chosen[name].title} ...", flush=True)
         text, wall, cpu = run(chosen[name])
         print(text, f"{wall:.0f} s, {cpu:.0f} s of CPU\n", sep="", flush=True)
-        found[name] = (chosen[name], text, wall, cpu)
-    if arguments.page:
-        write_whole(arguments.page, page(found).encode())
+        if arguments.page:  # after each, so that a run which is stopped has not been in vain
+            before = sections_of(arguments.page)
+            before[chosen[name].title] = section(chosen[name], text, wall, cpu)
+            order = [part.title for part in chosen.values()]
+            kept = {title: before[title] for title in order if title in before}
+            write_whole(arguments.page, page(kept).encode())
 
 
 if __name__ == "__main__":
