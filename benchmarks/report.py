@@ -107,7 +107,8 @@ def page(sections: dict[str, str]) -> str:
     head = (
         "# Performance\n\nWritten by `make bench` (`benchmarks/report.py`): every figure was printed by the "
         f"program named above it, on {os.cpu_count()} cores ({platform.machine()}, Python "
-        f"{platform.python_version()}, {packages}). Seconds are those of this machine; compare ratios within a table.\n"
+        f"{platform.python_version()}, {packages}). Seconds are those of this machine; compare ratios "
+        "within a table.\n"
     )
     return "\n".join([head, *sections.values()])
 
