@@ -41,8 +41,9 @@ NOTES = {
     "lago": """Bound by the products of a mini-batch with the attributes' weights and by the soft-min over
         groups.""",
     "streaming": "Bound by turning columns of Parquet into rows and numbers into digits.",
-    "growth": """Exact curves cost a sort. Fitting grows faster than linearly with features, since ESZSL
-        decomposes a matrix of features x features.""",
+    "growth": """Exact curves cost a sort, which beyond the cache of the processor grows faster than
+        linearly. Everything else stays below linear at these sizes; with more features than these,
+        ESZSL's decomposition of a matrix of features x features will take over.""",
     "cluster": """Each task costs some milliseconds of the client and of the scheduler, so a partition should
         take seconds.""",
 }
