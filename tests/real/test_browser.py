@@ -70,6 +70,7 @@ def test_cub(visitor: Visitor, report: Path, test: ExpertOutputs, fitted: dict[s
     assert [operating(page)[key] for key in ("accTs", "accTr", "accH")] == [45.1, 55.5, 49.8], "as printed"
 
     page.get_by_label("curve to operate on").select_option("COSMO")
+    settled(page)  # which draws the handle anew
     handle = page.locator(".handle")
     handle.scroll_into_view_if_needed()
     box = handle.locator("circle").nth(1).bounding_box()
