@@ -1,6 +1,6 @@
 """Writes the pictures of the page that the documentation shows: `docs/images/page-*.png`.
 
-The report is that of the built-in data set, with fewer samples; the studio runs on a model of the same rows.
+The report is that of `make demo`; the studio runs on a model of the same rows.
 
     python docs/make_screenshots.py [FOLDER]
 """
@@ -100,7 +100,7 @@ def main() -> None:
     """Write all pictures."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else IMAGES
     folder.mkdir(parents=True, exist_ok=True)
-    data = load_glyphs(n_classes=80, samples_per_class=20)
+    data = load_glyphs()
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
         report = write_report(run_experiment(data), scratch).as_uri()
         browser = playwright.chromium.launch(
