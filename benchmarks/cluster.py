@@ -1,11 +1,11 @@
 """Partitioned predictions: what a row costs here and on Dask workers, and what 10^9 rows would take.
 
 Writes Parquet partitions of made-up features and predicts them in this process, and on one and two Dask
-workers of this machine; compares the results byte by byte; then works out cores and hours for 10^9 rows from
-the measured CPU seconds of a row.
+workers of this machine, in partitions of several sizes; compares the results byte by byte; then works out
+cores and hours for 10^9 rows from the measured CPU seconds of a row.
 
-    python benchmarks/cluster.py                        200 000 rows x 256, less than two minutes
-    python benchmarks/cluster.py --rows 1000000 --partitions 32
+    python benchmarks/cluster.py                        200 000 rows x 256, a minute
+    python benchmarks/cluster.py --rows 1000000 --partitions 32 4 128
 """
 
 from __future__ import annotations
@@ -13,14 +13,20 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import resource
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from rich.console import Console
+from rich.table import Table
 
+import plotting
+
+HERE = "this process"
 _BILLION = 10**9
 
 
@@ -31,71 +37,113 @@ def main() -> None:
     add = options.add_argument
     add("--rows", type=int, default=200_000)
     add("--features", type=int, default=256)
-    add("--partitions", type=int, default=8)
+    add("--partitions", type=int, nargs="+", default=[8, 2, 32, 128], help="the first for all engines")
     add("--seen", type=int, default=100, help="classes with examples")
     add("--unseen", type=int, default=50, help="classes with a description only")
     add("--tasks", type=int, default=200, help="empty tasks, to see what one costs")
     add("--folder", help="where to put the files (default: a temporary folder)")
+    plotting.add_option(options)
     args = options.parse_args()
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-        measure(Path(folder), args)
+        table = measure(Path(folder), args, Console(width=110))
+    if args.plot:
+        draw(table, args.plot)
 
 
-def measure(folder: Path, args: argparse.Namespace) -> None:
-    from cosmo.engines import DaskEngine, LocalEngine
+def measure(folder: Path, args: argparse.Namespace, console: Console) -> Table:
+    """Print what is measured; return the table of engines and partitions."""
+    from cosmo.engines import DaskEngine, Engine, LocalEngine
     from cosmo.partitions import predict_partitions
 
-    model = make(folder / "rows", args)
-    size = sum(path.stat().st_size for path in (folder / "rows").iterdir())
-    print(f"{args.rows} rows x {args.features} features, {args.partitions} partitions, {size / 2**20:.0f} MB")
-    start, cpu = time.monotonic(), time.process_time()
-    predict_partitions(model, folder / "rows", folder / "here", engine=LocalEngine())
-    wall, cpu = time.monotonic() - start, time.process_time() - cpu
-    written = sum(path.stat().st_size for path in (folder / "here").iterdir())
-    print(f"this process      {_rate(args.rows, wall, cpu)}")
-    for workers in (1, 2):
+    usual, *others = args.partitions
+    make(folder / "few", 800, 8, args)
+    for count in args.partitions:
+        model = make(folder / f"rows-{count}", args.rows, count, args)
+    size = sum(path.stat().st_size for path in (folder / f"rows-{usual}").iterdir())
+    table = Table(title=f"{args.rows:,} rows x {args.features} features, {size / 2**20:.0f} MB of Parquet")
+    for name in ("engine", "partitions", "seconds", "rows/s", "ratio", "CPU µs a row", "ratio", "equal"):
+        table.add_column(name, justify="left" if name == "engine" else "right")
+    first: list[float] = []
+
+    def predict(engine: Engine, name: str, count: int, used: Callable[[], float]) -> float:
+        sink = folder / f"{name}-{count}"
+        start, cpu = time.monotonic(), used()
+        predict_partitions(model, folder / f"rows-{count}", sink, engine=engine)
+        wall, cpu = time.monotonic() - start, (used() - cpu) / args.rows
+        first[:] = first or [wall, cpu]
+        same = (
+            "" if count != usual else "yes" if _digest(sink) == _digest(folder / f"{HERE}-{usual}") else "no"
+        )
+        speed = f"{args.rows / wall:,.0f}", f"{first[0] / wall:.2f}"
+        table.add_row(
+            name, str(count), f"{wall:.2f}", *speed, f"{1e6 * cpu:.1f}", f"{cpu / first[1]:.2f}", same
+        )
+        return cpu
+
+    predict(LocalEngine(), HERE, usual, time.process_time)
+    written = sum(path.stat().st_size for path in (folder / f"{HERE}-{usual}").iterdir())
+    notes = []
+    for workers, name in ((1, "1 Dask worker"), (2, "2 Dask workers")):
         start = time.monotonic()
         with DaskEngine("local", jobs=workers) as engine:
             started = time.monotonic() - start
-            list(engine.map(_load, range(4 * workers), folder=folder))  # imports are not counted
-            used = _cpu(engine)
-            start = time.monotonic()
-            predict_partitions(model, folder / "rows", folder / f"dask-{workers}", engine=engine)
-            wall, cpu = time.monotonic() - start, _cpu(engine) - used
-            same = _digest(folder / "here") == _digest(folder / f"dask-{workers}")
-            name = "1 Dask worker" if workers == 1 else f"{workers} Dask workers"
-            print(f"{name:18}{_rate(args.rows, wall, cpu)}; equal: {same}; start {started:.1f} s")
+            # Imports are not counted, which come with the first rows.
+            predict_partitions(model, folder / "few", folder / f"few-{workers}", engine=engine)
+            used = lambda engine=engine: _cpu(engine)  # noqa: E731
+            cpu = predict(engine, name, usual, used)
             if workers == 1:  # what cores of a cluster will take
-                per_row = cpu / args.rows
-                print(f"{'':18}peak memory {max(engine._client.run(_peak).values()):.0f} MB")
-            if workers == 2:
-                start, used = time.monotonic(), time.process_time()
-                list(engine.map(_nothing, range(args.tasks), folder=folder))
-                each = 1000 / args.tasks
-                wall, cpu = (time.monotonic() - start) * each, (time.process_time() - used) * each
-                print(f"a task            {wall:.1f} ms, {cpu:.1f} ms of CPU in the client and the scheduler")
-    print(sizing(per_row, size / args.rows, written / args.rows))
+                per_row, most = cpu, max(engine._client.run(_peak).values())
+                notes.append(f"a worker: {started:.1f} s to start, {most:.0f} MB at its peak")
+                continue
+            for count in others:
+                predict(engine, name, count, used)
+            start, before = time.monotonic(), time.process_time()
+            list(engine.map(_nothing, range(args.tasks), folder=folder))
+            wall, cpu = time.monotonic() - start, time.process_time() - before
+            wall, cpu = 1000 * wall / args.tasks, 1000 * cpu / args.tasks
+            notes.append(f"a task: {wall:.1f} ms, {cpu:.1f} ms of CPU in the client and the scheduler")
+    table.caption = "\n".join(notes)
+    console.print(table)
+    console.print(sizing(per_row, size / args.rows, written / args.rows))
+    return table
 
 
-def sizing(per_row: float, read: float, written: float) -> str:
-    """Return a table of cores, hours and the bandwidth that storage has to give, for 10^9 rows."""
+def sizing(per_row: float, read: float, written: float) -> Table:
+    """Return cores, hours and the bandwidth that storage has to give, for 10^9 rows."""
     hours = per_row * _BILLION / 3600
-    lines = [
-        f"\n10^9 rows: {hours:.1f} core hours at {1e6 * per_row:.1f} CPU microseconds a row; "
-        f"{read * _BILLION / 1e12:.2f} TB to read, {written * _BILLION / 1e12:.2f} TB to write\n",
-        "| cores | hours | rows/s | read MB/s | write MB/s |",
-        "|---:|---:|---:|---:|---:|",
-    ]
+    table = Table(title=f"10^9 rows, worked out: {hours:.1f} core hours at {1e6 * per_row:.1f} CPU µs a row")
+    for name in ("cores", "hours", "rows/s", "read MB/s", "write MB/s"):
+        table.add_column(name, justify="right")
     for cores in (8, 32, 128, 512):
         rate = cores / per_row
-        lines.append(
-            f"| {cores} | {hours / cores:.2f} | {rate:,.0f} | {rate * read / 1e6:,.0f} | "
-            f"{rate * written / 1e6:,.0f} |"
-        )
-    return "\n".join(lines)
+        storage = f"{rate * read / 1e6:,.0f}", f"{rate * written / 1e6:,.0f}"
+        table.add_row(str(cores), f"{hours / cores:.2f}", f"{rate:,.0f}", *storage)
+    total = read * _BILLION / 1e12, written * _BILLION / 1e12
+    table.caption = f"{total[0]:.2f} TB to read, {total[1]:.2f} TB to write"
+    return table
 
 
-def make(folder: Path, args: argparse.Namespace) -> object:
+def draw(table: Table, file: Path) -> None:
+    """Draw speed against engines, and against the size of partitions."""
+    engines, counts = plotting.cells(table, "engine"), plotting.numbers(table, "partitions")
+    rates = plotting.numbers(table, "rows/s") / 1e3
+    total = float(str(table.title).partition(" ")[0].replace(",", ""))
+    figure, (axes,) = plotting.panels(1, 2, height=2.6, sharey=True)
+    usual = counts == counts[0]
+    names = [name.replace(" Dask", "\nDask").replace("this process", "this\nprocess") for name in engines]
+    axes[0].bar(np.array(names)[usual], rates[usual], width=0.5, color=plotting.line(0)["color"])
+    axes[0].grid(visible=False, axis="x")
+    axes[0].set_ylabel("thousand rows a second")
+    axes[0].set_title(f"{counts[0]:.0f} partitions")
+    swept = np.flatnonzero(np.array(engines) == engines[-1])
+    swept = swept[np.argsort(counts[swept])]
+    axes[1].semilogx(total / counts[swept], rates[swept], **plotting.line(0))
+    axes[1].set(title=engines[-1], xlabel="rows in a partition", ylim=(0, None))
+    plotting.plain_ticks(axes[1].xaxis)
+    plotting.save(figure, file)
+
+
+def make(folder: Path, rows: int, partitions: int, args: argparse.Namespace) -> Any:
     """Write partitions; return a model for them."""
     from cosmo.model import fit_model
 
@@ -108,20 +156,16 @@ def make(folder: Path, args: argparse.Namespace) -> object:
     centres = table.to_numpy() @ rng.normal(size=(40, args.features)).astype(np.float32) / 6
     names = [f"f{k}" for k in range(args.features)]
 
-    def rows(codes: np.ndarray) -> pd.DataFrame:
+    def draw_rows(codes: np.ndarray) -> pd.DataFrame:
         noise = rng.standard_normal((len(codes), args.features), dtype=np.float32)
         return pd.DataFrame(centres[codes] + noise, columns=names)
 
-    for k in range(args.partitions):
-        n_rows = len(range(k, args.rows, args.partitions))
-        frame = rows(rng.integers(n_classes, size=n_rows))
+    for k in range(partitions):
+        n_rows = len(range(k, rows, partitions))
+        frame = draw_rows(rng.integers(n_classes, size=n_rows))
         frame.to_parquet(folder / f"{k:05}.parquet", index=False)
     codes = np.repeat(np.arange(args.seen), 30)
-    return fit_model(rows(codes), table.index[codes], table)
-
-
-def _rate(rows: int, wall: float, cpu: float) -> str:
-    return f"{wall:6.1f} s, {rows / wall:7.0f} rows/s, {1e6 * cpu / rows:6.1f} CPU microseconds a row"
+    return fit_model(draw_rows(codes), table.index[codes], table)
 
 
 def _cpu(engine: object) -> float:
@@ -129,13 +173,9 @@ def _cpu(engine: object) -> float:
 
 
 def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def _load(_: None, task: int) -> None:
-    import pyarrow.parquet  # noqa: F401
-
-    import cosmo.partitions  # noqa: F401
+    """Return the largest memory so far in MB."""
+    lines = Path("/proc/self/status").read_text().splitlines()  # getrusage counts the parent's, too
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def _nothing(_: None, task: int) -> int:

@@ -7,8 +7,8 @@ large; its samples are a linear image of that row plus noise, cut at zero like f
 Each line is a process of its own: CPU seconds of the work alone, and the memory at its peak beyond what the
 process held before. An exponent of 1 means: twice the size, twice the cost.
 
-    python benchmarks/growth.py            a few minutes
-    python benchmarks/growth.py --full     10 million samples, and 21,000 classes x 1,000,000 samples
+    python benchmarks/growth.py            four minutes
+    python benchmarks/growth.py --full     21,000 classes x 1,000,000 samples, ten minutes
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+import plotting
+
 N_ATTRIBUTES = 100
 MOST_SEEN = 1000
 ROWS_PER_CLASS = 20
@@ -45,12 +47,12 @@ class Size(NamedTuple):
 
 SMALL = {
     "predict": [
-        ("samples", [Size(samples=n) for n in (10_000, 100_000, 1_000_000)]),
+        ("samples", [Size(samples=10**k, features=16) for k in (4, 5, 6, 7)]),
         ("classes", [Size(classes=n) for n in (50, 500, 5_000, 21_000)]),
         ("features", [Size(features=n) for n in (64, 256, 1024, 2048)]),
     ],
     "curve": [
-        ("samples", [Size(samples=n) for n in (10_000, 100_000, 1_000_000, 10_000_000)]),
+        ("samples", [Size(samples=10**k) for k in (4, 5, 6, 7)]),
     ],
     "fit": [
         ("samples", [Size(samples=n) for n in (2_000, 8_000, 32_000)]),
@@ -60,8 +62,7 @@ SMALL = {
 }
 FULL = {
     "predict": [
-        ("samples", [Size(samples=n, features=64) for n in (10_000, 100_000, 1_000_000, 10_000_000)]),
-        ("classes", [Size(samples=1_000_000, classes=21_000, features=128)]),
+        ("samples", [Size(samples=10**k, classes=21_000, features=128) for k in (4, 5, 6)]),
     ]
 }
 
@@ -187,41 +188,81 @@ def table_of(job: str, axis: str, sizes: list[Size], console: Console) -> Table:
     fixed = {name: value for name, value in sizes[0]._asdict().items() if name != axis}
     others = ", ".join(f"{value:,} {name}" for name, value in fixed.items()) if job != "curve" else ""
     table = Table(title=f"{job} against {axis}" + (f" ({others})" if others else ""))
-    for column in (axis, "CPU s", "µs a sample", "MB beyond the start"):
+    for column in (axis, "CPU s", "times the first", "µs a sample", "MB beyond the start", "times the first"):
         table.add_column(column, justify="right")
-    costs = []
+    found = []
     for size in sizes:
-        found = ask(job, size)
-        costs.append(found["seconds"])
+        console.print(f"{job}: {size}", style="dim", highlight=False)
+        found.append(ask(job, size))
+        found[-1]["memory"] = max(found[-1]["memory"], 0.1)  # it is counted in pages
+        seconds, memory = found[-1]["seconds"], found[-1]["memory"]
         table.add_row(
             f"{getattr(size, axis):,}",
-            f"{found['seconds']:.2f}",
-            f"{1e6 * found['seconds'] / size.samples:.2f}",
-            f"{found['memory']:.0f}",
+            f"{seconds:.4g}",
+            f"{seconds / found[0]['seconds']:.1f}",
+            f"{1e6 * seconds / size.samples:.2f}",
+            f"{memory:.1f}",
+            f"{memory / found[0]['memory']:.1f}",
         )
-        console.print(f"{job}: {size}", style="dim", highlight=False)
-    if len(sizes) > 1:
-        along = [getattr(size, axis) for size in sizes]
+    along = [getattr(size, axis) for size in sizes]
+    notes = []
+    for name, unit in (("seconds", "CPU"), ("memory", "memory")):
+        costs = [one[name] for one in found]
         whole, last = exponent(along, costs), exponent(along[-2:], costs[-2:])
-        table.caption = f"exponent {whole:.2f}, between the two largest {last:.2f}"
+        notes.append(f"{unit}: exponent {whole:.2f}, between the two largest {last:.2f}")
+    table.caption = "\n".join(notes)
     return table
+
+
+def draw(found: dict[tuple[str, str], Table], file: Path) -> None:
+    """Draw cost and memory against each kind of size, with the exponents."""
+    axes = list(dict.fromkeys(axis for _, axis in found))
+    jobs = list(WORK)
+    if len(axes) > 1:
+        figure, panels = plotting.panels(2, len(axes), height=4.6, sharex="col")
+    else:
+        figure, panels = plotting.panels(1, 2, height=2.6)
+        panels = panels.T
+    for (job, axis), table in found.items():
+        sizes = plotting.numbers(table, axis)
+        for row, name in enumerate(("CPU s", "MB beyond the start")):
+            costs = plotting.numbers(table, name)
+            panel = panels[row, axes.index(axis)]
+            style = plotting.line(jobs.index(job))
+            panel.loglog(sizes, costs, label=f"{job}, {exponent(sizes, costs):.2f}", **style)
+    for row in panels[1:] if len(axes) > 1 else panels:
+        for panel, axis in zip(row, axes, strict=True):
+            panel.set_xlabel(axis)
+    for row, unit in enumerate(("CPU seconds", "peak memory beyond\nthe start, MB")):
+        panels[row, 0].set_ylabel(unit)
+        for panel in panels[row]:
+            low, high = panel.get_ylim()
+            panel.set_ylim(low, high * (high / low) ** 0.45)  # room for the legend
+            panel.legend(loc="upper left", fontsize=8, title="exponent", title_fontsize=8, alignment="left")
+            plotting.plain_ticks(panel.xaxis)
+            plotting.plain_ticks(panel.yaxis)
+    plotting.save(figure, file)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--full", action="store_true", help="the largest sizes")
+    parser.add_argument("--full", action="store_true", help="the largest sizes, instead")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    plotting.add_option(parser)
     arguments = parser.parse_args()
     if arguments.worker:
         job, size = arguments.worker
         print(json.dumps(WORK[job](Size(*json.loads(size)))))
         return
-    console, progress = Console(width=110), Console(stderr=True)
+    console, progress, found = Console(width=110), Console(stderr=True), {}
     for job, axes in (FULL if arguments.full else SMALL).items():
         for axis, sizes in axes:
-            console.print(table_of(job, axis, sizes, progress))
+            found[job, axis] = table_of(job, axis, sizes, progress)
+            console.print(found[job, axis])
+    if arguments.plot:
+        draw(found, arguments.plot)
 
 
 if __name__ == "__main__":

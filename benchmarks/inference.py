@@ -6,15 +6,17 @@ both experts are made of; those and one exponential per class and expert, below 
 the parts of a prediction. Latency is that of single samples on the wall clock, one call after the other. The
 rate at which a large batch is read is compared with that of copying it.
 
-Run: python benchmarks/inference.py
+    python benchmarks/inference.py --plot inference.svg
 """
 
 from __future__ import annotations
 
+import argparse
 import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+import plotting
 from cosmo import ESZSL, Cosmo
 
 N_FEATURES, N_ATTRIBUTES, N_SEEN, N_UNSEEN = 2048, 312, 150, 50
@@ -155,10 +158,36 @@ def tables() -> list[Table]:
         return [batches(model, X), latency(model, X), throughput(model, X)]
 
 
+def draw(table: Table, file: Path) -> None:
+    """Draw what a row of a batch costs, and how many times its products."""
+    rows, least = plotting.numbers(table, "rows"), plotting.numbers(table, "products")
+    figure, (axes,) = plotting.panels(1, 2, height=2.8)
+    for k, name in enumerate(("predict", "predict_proba", "+ exponentials", "products")):
+        cost, style = plotting.numbers(table, name), plotting.line(k)
+        axes[0].loglog(rows, 1e3 * cost / rows, label=name.replace("+", "products and"), **style)
+        axes[1].loglog(rows, cost / least, **style)
+    axes[0].set_ylabel("CPU µs a row")
+    plotting.plain_ticks(axes[0].yaxis)
+    axes[1].set_ylabel("times products")
+    plotting.plain_ticks(axes[1].yaxis)
+    for panel in axes:
+        panel.set_xlabel("rows in a batch")
+        plotting.plain_ticks(panel.xaxis)
+    plotting.legend_below(figure, axes[0])
+    plotting.save(figure, file)
+
+
 def main() -> None:
-    console = Console(width=110)
-    for table in tables():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    plotting.add_option(parser)
+    arguments = parser.parse_args()
+    console, found = Console(width=110), tables()
+    for table in found:
         console.print(table)
+    if arguments.plot:
+        draw(found[0], arguments.plot)
 
 
 if __name__ == "__main__":

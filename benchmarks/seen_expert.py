@@ -1,26 +1,30 @@
 """The seen expert: `SoftmaxRegression` against scikit-learn's `LogisticRegression(C=1, max_iter=2000)`.
 
-Prints CPU seconds on one thread, the objective in double precision, how far it is above the minimum, and the
-share of rows (fitted ones, and others) that are predicted as by the minimum, which is that of a run to a
-relative gap of 1e-8, checked in double precision. Also printed: the CPU time after which `SoftmaxRegression`
-is at scikit-learn's objective, the cost of its parts, and the refit on all training classes from the fit of
-the validation stage.
+Prints CPU seconds on one thread, the peak memory of arrays beyond the rows, how far the objective is above
+the minimum, in double precision, and the share of rows (fitted ones, and others) that are predicted as by the
+minimum, which is that of a run to a relative gap of 1e-8, checked in double precision. Also printed: the CPU
+time after which `SoftmaxRegression` is at scikit-learn's objective, the cost of its parts, and the refit on
+all training classes from the fit of the validation stage.
 
-Data: generated rows as many as those of CUB and AWA, non-negative, with class means in few directions and
-sub-groups within the classes: they are told apart easily. If the folder of CUB is given, its training rows,
-and a set as large as AWA made of them: classes are joined to 40, rows mixed with others of their class.
+Data: if the folder of CUB is given, its training rows, and a set as large as AWA made of them: classes are
+joined to 40, rows mixed with others of their class. Without it, or at length, generated rows as many as those
+of CUB and AWA, non-negative, with class means in few directions and sub-groups within the classes: they are
+told apart easily.
 
-Run: python benchmarks/seen_expert.py [FOLDER OF CUB] [--features res50]
+    python benchmarks/seen_expert.py xlsa17/CUB     three minutes
+    python benchmarks/seen_expert.py --full         generated rows, a minute
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -29,12 +33,19 @@ from scipy.special import logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+import plotting
 from cosmo.data import read_xlsa17
 from cosmo.experts import logistic
 from cosmo.experts.logistic import SoftmaxRegression
 from cosmo.protocol import Protocol
 
-REPEATS = 2
+
+class Comparison(NamedTuple):
+    """What was measured on some rows: a table, and after which CPU seconds how much was above the minimum."""
+
+    name: str
+    table: Table
+    descent: np.ndarray
 
 
 def draw(n_rows: int, n_features: int, n_classes: int, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -87,10 +98,14 @@ def gap_in_double(model: Any, X: np.ndarray, codes: np.ndarray) -> float:
     return float((g**2).sum() / 2 / objective(model, X, codes))
 
 
-def cpu(job: Callable[[], Any]) -> tuple[float, Any]:
+def cpu(job: Callable[[], Any]) -> tuple[float, float, Any]:
+    """Return CPU seconds, peak megabytes and what the job returns; following the memory hardly matters."""
+    tracemalloc.start()
     start = time.process_time()
     result = job()
-    return time.process_time() - start, result
+    cost, peak = time.process_time() - start, tracemalloc.get_traced_memory()[1] / 1e6
+    tracemalloc.stop()
+    return cost, peak, result
 
 
 @contextmanager
@@ -132,7 +147,7 @@ def watched() -> Iterator[tuple[Counter[str], list[tuple[float, float]]]]:
             setattr(owner, attribute, originals[name])
 
 
-def compare(name: str, X: np.ndarray, codes: np.ndarray, others: np.ndarray) -> Table:
+def compare(name: str, X: np.ndarray, codes: np.ndarray, others: np.ndarray) -> Comparison:
     """Return both classifiers' cost and result on the same rows."""
     ways = {
         "scikit-learn, float32": lambda: LogisticRegression(C=1.0, max_iter=2000).fit(X, codes),
@@ -143,34 +158,33 @@ def compare(name: str, X: np.ndarray, codes: np.ndarray, others: np.ndarray) -> 
     double = X.astype(np.float64)
     best = SoftmaxRegression(tol=1e-8).fit(X, codes)
     minimum = objective(best, X, codes)
-    costs, models = {}, {}
+    costs, peaks, models = {}, {}, {}
     for way, job in ways.items():
-        runs = [cpu(job) for _ in range(1 if way.endswith("64") else REPEATS)]
-        costs[way], models[way] = min(cost for cost, _ in runs), runs[-1][1]
-    with watched() as (parts, trace):
-        SoftmaxRegression().fit(X, codes)
+        with watched() as (parts, trace):  # those of the last are looked at
+            costs[way], peaks[way], models[way] = cpu(job)
     table = Table(title=f"{name}: {len(X)} x {X.shape[1]}, {codes.max() + 1} classes; minimum {minimum:.5f}")
     for column in (
         "way",
         "CPU s",
         "ratio",
-        "iterations",
-        "objective",
-        "above minimum",
+        "peak MB",
+        "ratio",
+        "steps",
+        "above min",
         "same, fitted",
-        "same, others",
+        "others",
     ):
         table.add_column(column, justify="left" if column == "way" else "right")
     for way, model in models.items():
-        value = objective(model, X, codes)
         same = [np.mean(model.predict(rows) == best.predict(rows)) for rows in (X, others)]
         table.add_row(
             way,
             f"{costs[way]:.2f}",
             f"{costs[way] / costs['scikit-learn, float32']:.2f}",
+            f"{peaks[way]:.0f}",
+            f"{peaks[way] / peaks['scikit-learn, float32']:.2f}",
             str(model.n_iter_[0]),
-            f"{value:.5f}",
-            f"{value / minimum - 1:.1e}",
+            f"{objective(model, X, codes) / minimum - 1:.1e}",
             *(f"{100 * share:.2f} %" for share in same),
         )
     notes = [f"bound of the minimum's own gap, in double precision: {gap_in_double(best, X, codes):.1e}"]
@@ -181,18 +195,19 @@ def compare(name: str, X: np.ndarray, codes: np.ndarray, others: np.ndarray) -> 
         notes.append(f"SoftmaxRegression is there after {reached:.2f} CPU s, {share:.2f} of {way}")
     notes.append(", ".join(f"{part} {seconds:.2f}" for part, seconds in parts.most_common()) + " CPU s")
     table.caption = "\n".join(notes)
-    return table
+    seconds, values = np.array(trace).T
+    return Comparison(name, table, np.array([seconds, values / minimum - 1]))
 
 
 def refit(X: np.ndarray, codes: np.ndarray, train: np.ndarray) -> Table:
     """Return the cost of the fit on all rows, with and without the start from the fit on rows `train`."""
     known = np.unique(codes[train])
-    first_cost, first = cpu(lambda: SoftmaxRegression().fit(X[train], codes[train]))
+    first_cost, _, first = cpu(lambda: SoftmaxRegression().fit(X[train], codes[train]))
     W = np.zeros((codes.max() + 1, X.shape[1]), dtype=np.float32)
     b = np.zeros(len(W), dtype=np.float32)
     W[known], b[known] = first.coef_, first.intercept_
-    cold, _ = cpu(lambda: SoftmaxRegression().fit(X, codes))
-    warm, _ = cpu(lambda: SoftmaxRegression().fit(X, codes, start=(W, b)))
+    cold = cpu(lambda: SoftmaxRegression().fit(X, codes))[0]
+    warm = cpu(lambda: SoftmaxRegression().fit(X, codes, start=(W, b)))[0]
     table = Table(title=f"the fit on {len(X)} rows of {len(W)} classes, from that of the validation stage")
     for column in ("fit", "rows", "classes", "CPU s", "ratio"):
         table.add_column(column, justify="left" if column == "fit" else "right")
@@ -202,34 +217,59 @@ def refit(X: np.ndarray, codes: np.ndarray, train: np.ndarray) -> Table:
     return table
 
 
-def tables(folder: str | None = None, features: str = "res50") -> list[Table]:
-    """Return all that is measured here; `folder` is that of CUB."""
-    found = []
-    with threadpool_limits(limits=1):  # CPU time of one thread is compared
-        if folder:
-            protocol = Protocol(read_xlsa17(folder, features=features), seed=1002)
-            training, held = protocol.training(), protocol.training_hold_out()
-            codes = np.unique(training.y, return_inverse=True)[1]
-            others, _ = resample(training.X, codes, 2000, len(np.unique(codes)))  # the test rows stay sealed
-            found.append(compare("CUB", training.X, codes, others))
-            found.append(refit(training.X, codes, held.seen_train))
-            X, joined = resample(training.X, codes, 19832, 40)
-            found.append(compare("AWA's size, from CUB", X[:19832], joined[:19832], X[19832:]))
-        for name, shape in {"CUB's size": (7057, 2048, 150), "AWA's size": (19832, 2048, 40)}.items():
-            X, codes = draw(*shape)
-            n_rows = shape[0]
-            found.append(compare(f"{name}, generated", X[:n_rows], codes[:n_rows], X[n_rows:]))
-    return found
+def on_cub(folder: str, features: str) -> Iterator[Comparison | Table]:
+    """Yield what is measured on rows of CUB; the test rows stay sealed."""
+    protocol = Protocol(read_xlsa17(folder, features=features), seed=1002)
+    training, held = protocol.training(), protocol.training_hold_out()
+    codes = np.unique(training.y, return_inverse=True)[1]
+    others, _ = resample(training.X, codes, 2000, len(np.unique(codes)))
+    yield compare("CUB", training.X, codes, others)
+    yield refit(training.X, codes, held.seen_train)
+    X, joined = resample(training.X, codes, 19832, 40)
+    yield compare("AWA's size, from CUB", X[:19832], joined[:19832], X[19832:])
+
+
+def on_generated() -> Iterator[Comparison]:
+    for name, shape in {"CUB's size": (7057, 2048, 150), "AWA's size": (19832, 2048, 40)}.items():
+        X, codes = draw(*shape)
+        n_rows = shape[0]
+        yield compare(f"{name}, generated", X[:n_rows], codes[:n_rows], X[n_rows:])
+
+
+def draw_descents(found: list[Comparison], file: Path) -> None:
+    """Draw how far above the minimum each way is, against CPU time."""
+    figure, (axes,) = plotting.panels(1, len(found), height=2.9, sharey=True)
+    for panel, (name, table, descent) in zip(axes, found, strict=True):
+        seconds, gaps = plotting.numbers(table, "CPU s"), plotting.numbers(table, "above min")
+        left = descent[1] > 0
+        panel.loglog(*descent[:, left], label="SoftmaxRegression", **plotting.line(0))
+        for k, way in enumerate(("scikit-learn, float32", "scikit-learn, float64")):
+            panel.loglog(seconds[k], gaps[k], **{**plotting.line(k + 1), "linestyle": "none"}, label=way)
+        panel.set(title=name, xlabel="CPU seconds")
+        plotting.plain_ticks(panel.xaxis)
+    plotting.plain_ticks(axes[0].yaxis)
+    axes[0].set_ylabel("objective above minimum, relative")
+    plotting.legend_below(figure, axes[0])
+    plotting.save(figure, file)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", nargs="?", help="folder of CUB in the proposed-splits benchmark")
     parser.add_argument("--features", default="res50")
+    parser.add_argument("--full", action="store_true", help="generated rows, instead of those of CUB")
+    plotting.add_option(parser)
     arguments = parser.parse_args()
-    console = Console(width=120)
-    for table in tables(arguments.folder, arguments.features):
-        console.print(table)
+    console, compared = Console(width=120), []
+    with threadpool_limits(limits=1):  # CPU time of one thread is compared
+        real = arguments.folder and not arguments.full
+        for found in on_cub(arguments.folder, arguments.features) if real else on_generated():
+            console.print(found.table if isinstance(found, Comparison) else found)
+            compared += [found] if isinstance(found, Comparison) else []
+    if arguments.plot:
+        draw_descents(compared, arguments.plot)
 
 
 if __name__ == "__main__":

@@ -15,14 +15,16 @@ expert alone, calibrated stacking, COSMO, and its ablations of gates and smoothi
 and all its free numbers chosen on GZSL-Val, and measured on test (Acc_ts, Acc_tr, Acc_H, AUSUC; AUC and FPR
 of the gate). What the experts predict is given: matrices of the authors' experts below the folder that
 COSMO_DATA names (predictions/LAGO/CUB and so on; their columns of seen classes stand in for a seen expert),
-else drawn ones. Beside it stands the same study with the authors' grids on full matrices. Memory is what
-arrays take beyond the predictions. The authors state 480 s and 1.1 GB for their own code on CUB.
+else drawn ones. Beside it stands, for CUB, the same study with the authors' grids on full matrices. Memory is
+what arrays take beyond the predictions. The authors state 480 s and 1.1 GB for their own code on CUB.
 
-Run: python benchmarks/selection.py
+    python benchmarks/selection.py            two minutes
+    python benchmarks/selection.py --full     the study of AWA1 by grids, two minutes more
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import time
 import tracemalloc
@@ -39,6 +41,7 @@ from scipy.special import softmax
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+import plotting
 from cosmo.combinations import CalibratedStacking, GatedMixture
 from cosmo.data import read_predictions
 from cosmo.gates import ConfidenceGate, Gate
@@ -163,10 +166,18 @@ def fresh(outputs: ExpertOutputs) -> ExpertOutputs:
     return replace(outputs)
 
 
+COSTS = ("CPU s", "CPU ratio", "peak MB", "MB ratio")  # ratios to the exact way
+
+
+def costs(cpu: float, memory: float, least_cpu: float, least_memory: float) -> tuple[str, ...]:
+    """Return the cells of `COSTS`."""
+    return f"{cpu:.4f}", f"{cpu / least_cpu:.1f}", f"{memory:.1f}", f"{memory / least_memory:.1f}"
+
+
 def compare() -> Table:
     """Return the three ways side by side."""
     table = Table(title="choosing the operating point on GZSL-Val and computing the test AUSUC")
-    for name in ("shape", "way", "CPU s", "times exact", "peak MB", "val Acc_H", "test AUSUC"):
+    for name in ("shape", "way", *COSTS, "val Acc_H", "test AUSUC"):
         table.add_column(name, justify="left" if name in ("shape", "way") else "right")
     for dataset, (val_shape, test_shape) in SHAPES.items():
         validation, test = draw(val_shape, 0), draw(test_shape, 1)
@@ -184,9 +195,8 @@ def compare() -> Table:
         }
         measured = {way: measure(job) for way, job in ways.items()}
         for way, (cpu, memory, (value, area)) in measured.items():
-            ratio = cpu / measured["exact"][0]
-            cells = (f"{cpu:.4f}", f"{ratio:.1f}", f"{memory:.1f}", f"{100 * value:.2f}", f"{100 * area:.2f}")
-            table.add_row(dataset, way, *cells)
+            cells = costs(cpu, memory, *measured["exact"][:2])
+            table.add_row(dataset, way, *cells, f"{100 * value:.2f}", f"{100 * area:.2f}")
         table.add_row(dataset, "(gate scores)", f"{shared:.4f}", f"{shared / measured['exact'][0]:.1f}")
         table.add_section()
     return table
@@ -267,48 +277,65 @@ def stacking_grid(
 STUDY = [name for name in RULES if name != "own gate"]  # which needs an expert that detects novelty
 
 
-def studies() -> Table:
-    """Return the cost of the whole study, and of the same by grids."""
+def studies(*, full: bool) -> Table:
+    """Return the cost of the whole study, and of the same by grids: of CUB, or at length of AWA1."""
     table = Table(
         title=f"the paper's study: {len(STUDY)} ways to combine given predictions, chosen and measured"
     )
-    for name in (
-        "data",
-        "expert",
-        "way",
-        "CPU s",
-        "times exact",
-        "peak MB",
-        "predictions MB",
-        "COSMO: val Acc_H",
-    ):
+    for name in ("data", "expert", "way", *COSTS, "predictions MB", "COSMO: val Acc_H"):
         table.add_column(name, justify="left" if name in ("data", "expert", "way") else "right")
     for dataset, expert, validation, test in predictions():
+        # A minute or more, and no other for another expert's matrices of the same shape.
+        by_grid = expert != "fCLSWGAN" and dataset == ("AWA1" if full else "CUB")
+        if full and not by_grid:
+            continue
         size = sum(part.nbytes for one in (validation, test) for part in (one.seen, one.unseen)) / 1e6
         ways = {"exact": lambda v=validation, t=test: study(v, t)}
-        if (
-            expert != "fCLSWGAN"
-        ):  # a minute or more, and no other for another expert's matrices of the same shape
+        if by_grid:
             ways["grid, full"] = lambda v=validation, t=test, d=dataset: study_by_grid(v, t, AUTHORS_GRIDS[d])
         measured = {way: measure(job) for way, job in ways.items()}
         for way, (cpu, memory, found) in measured.items():
-            cells = f"{cpu:.3f}", f"{cpu / measured['exact'][0]:.0f}", f"{memory:.1f}", f"{size:.1f}"
+            cells = *costs(cpu, memory, *measured["exact"][:2]), f"{size:.1f}"
             table.add_row(dataset, expert, way, *cells, f"{100 * found['COSMO'][0]:.2f}")
         table.add_section()
     table.caption = "the authors' own code, as they state it: 480 s and 1.1 GB on CUB"
     return table
 
 
-def tables() -> list[Table]:
-    """Return all that is measured here."""
-    with threadpool_limits(limits=1):
-        return [compare(), studies()]
+def draw_costs(tables: list[Table], file: Path) -> None:
+    """Draw what each way takes, of each shape and of the whole study."""
+    ways = ["exact", "grid, maxima", "grid, full"]
+    found: dict[tuple[str, str], tuple[float, float]] = {}
+    for table in tables:
+        data, suffix = ("data", ", study") if table.columns[0].header == "data" else ("shape", "")
+        names = zip(plotting.cells(table, data), plotting.cells(table, "way"), strict=True)
+        costs = zip(plotting.numbers(table, "CPU s"), plotting.numbers(table, "peak MB"), strict=True)
+        for (name, way), cost in zip(names, costs, strict=True):
+            found.setdefault((name + suffix, way), cost)  # of two experts, the first
+    groups = [group for group, way in found if way == "grid, full"]
+    figure, (axes,) = plotting.panels(1, 2, height=2.6, sharey=True)
+    for k, unit in enumerate(("CPU seconds", "peak memory of arrays, MB")):
+        values = [[found.get((group, way), (np.nan, np.nan))[k] for way in ways] for group in groups]
+        plotting.dots(axes[k], groups, ways, np.array(values), unit=unit)
+    plotting.legend_below(figure, axes[0])
+    plotting.save(figure, file)
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--full", action="store_true", help="the study of AWA1 by grids, instead")
+    plotting.add_option(parser)
+    arguments = parser.parse_args()
+    with threadpool_limits(limits=1):  # CPU time of one thread is compared
+        found = [] if arguments.full else [compare()]
+        found.append(studies(full=arguments.full))
     console = Console(width=120)
-    for table in tables():
+    for table in found:
         console.print(table)
+    if arguments.plot:
+        draw_costs(found, arguments.plot)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Streaming predictions: memory, speed, and what a killed run costs.
 
 Writes a Parquet file of made-up features, predicts it with `predict_stream` in a process of its own, kills
-others (SIGKILL) at random moments, lets them go on, and compares the results byte by byte.
+others (SIGKILL) at random moments, lets them go on, and compares the results byte by byte. The CPU time of a
+row is compared with that of `Model.predict` on rows that are in memory already, in the same process.
 
     python benchmarks/streaming.py                      100 000 rows, less than a minute
     python benchmarks/streaming.py --rows 2000000       2 GB on disk
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -52,10 +54,21 @@ def work(model: Path, source: Path, sink: Path) -> None:
     from cosmo.streaming import predict_stream
 
     loaded = Model.load(model)
-    before = _peak()
+    before, start = _peak(), time.process_time()
     summary = predict_stream(loaded, source, sink, report=lambda line: print(line, file=sys.stderr))
-    figures = {"before": before, "peak": _peak(), "rows": summary.rows, "found": summary.found}
-    print(json.dumps({**figures, "seconds": summary.seconds}))
+    cpu, peak = time.process_time() - start, _peak()
+    figures = {"before": before, "peak": peak, "rows": summary.rows, "found": summary.found, "cpu": cpu}
+    print(json.dumps({**figures, "seconds": summary.seconds, "in memory": in_memory(loaded, source)}))
+
+
+def in_memory(model: Any, source: Path) -> float:
+    """Return CPU seconds a row of predictions for rows of the file that are in memory."""
+    from pyarrow import parquet
+
+    X = parquet.ParquetFile(source).read_row_group(0).to_pandas()
+    start = time.process_time()
+    model.predict(X)
+    return (time.process_time() - start) / len(X)
 
 
 def measure(folder: Path, args: argparse.Namespace) -> None:
@@ -77,10 +90,13 @@ def measure(folder: Path, args: argparse.Namespace) -> None:
         process.communicate()
         moments.append(moment)
     last = json.loads(_start(model, source, killed).communicate()[0])
+    cpu, added = first["cpu"] / first["rows"], first["peak"] - first["before"]
     figures = {
         "rows per second": f"{first['rows'] / first['seconds']:.0f}",
         "seconds": f"{first['seconds']:.1f}",
+        "CPU a row": f"{1e6 * cpu:.1f} µs, {cpu / first['in memory']:.2f} times predict on rows in memory",
         "peak memory": f"{first['peak']:.0f} MB, {first['before']:.0f} MB of it before the first row",
+        "memory beyond that": f"{added * 2**20 / source.stat().st_size:.2f} times the file",
         "killed after": ", ".join(f"{moment:.1f} s" for moment in moments),
         "rows found by the last run": f"{last['found']} of {last['rows']}",
         "results equal": _digest(whole) == _digest(killed),
