@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from soak.tally import Tally
@@ -24,11 +24,14 @@ _YEAR = 365 * 86_400.0
 def disk(minutes: float, seed: int, report: Callable[[str], None]) -> Iterator[Tally]:
     """Run each kind of trial; how many depends on the time."""
     rng = random.Random(f"disk {seed}")
-    kinds = {"full disk": (_full, 0.45), "read-only folder": (_read_only, 0.2), "two processes": (_two, 0.2)}
-    kinds["clock jumps"] = (_clock, 0.15)
-    names = [name for name in ("predict to CSV", "fit", "predict to Parquet") if VERBS[name].here]
+    kinds = {"full disk": (_full, 0.4), "read-only folder": (_read_only, 0.15), "two processes": (_two, 0.2)}
+    kinds["clock jumps"] = (_clock, 0.25)
+    verbs = ("predict to CSV", "fit", "predict to Parquet")
+    # By time go the lines on progress, and the checkpoints of a training.
+    of_clocks = ("predict to CSV", "fit, with a network", "compare")
     for kind, (trial, share) in kinds.items():
         tally = Tally(kind)
+        names = [name for name in (of_clocks if trial is _clock else verbs) if VERBS[name].here]
         with tally.timed():
             end = time.monotonic() + 60 * minutes * share
             for name in names:
@@ -55,8 +58,10 @@ def _undisturbed(verb: Verb) -> Iterator[tuple[Path, Path, Path, object, dict[st
         yield begin, work, log, verb.result(work), {file: [(work / file).read_bytes()] for file in verb.files}
 
 
-def _goes_on(verb: Verb, work: Path, log: Path, expected: object, tally: Tally) -> None:
-    status, said = run(verb.arguments, work, log)
+def _goes_on(
+    verb: Verb, work: Path, log: Path, expected: object, tally: Tally, clock: int | None = None
+) -> None:
+    status, said = run(verb.arguments, work, log, clock=clock)
     tally.check(status == 0 and verb.result(work) == expected, f"afterwards: {status} {said}")
 
 
@@ -166,14 +171,17 @@ def _clock(
     tally: Tally,
     rng: random.Random,
 ) -> None:
-    """Kill a run, date what it left years before or ahead, and go on."""
-    process = start(verb.arguments, work, log)
-    time.sleep(rng.uniform(1.5, 3.5))
+    """Kill a run whose clock jumps, date what it left years before or ahead, and go on; it jumps still."""
+    process = start(verb.arguments, work, log, clock=rng.randrange(10**6))
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(rng.uniform(1.5, 6.0))
     process.kill()
     process.wait()
+    wrong = broken(work, allowed)
+    tally.check(not wrong, wrong)
     inputs = {path for path in work.iterdir() if path.is_file()}
     for path in sorted(work.rglob("*")):
         if path not in inputs:  # an input that is dated anew is another one, and refused
             moment = time.time() + rng.uniform(-20, 20) * _YEAR
             os.utime(path, (moment, moment))
-    _goes_on(verb, work, log, expected, tally)
+    _goes_on(verb, work, log, expected, tally, clock=rng.randrange(10**6))

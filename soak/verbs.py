@@ -19,6 +19,8 @@ from soak.readers import fruit
 
 __all__ = ["VERBS", "Verb", "run", "start"]
 
+_CLOCK = Path(__file__).parent / "clock"
+
 
 @dataclass(frozen=True)
 class Verb:
@@ -50,13 +52,17 @@ class Verb:
 
 
 def start(
-    arguments: tuple[str, ...], folder: Path, log: Path, limit: int | None = None
+    arguments: tuple[str, ...], folder: Path, log: Path, limit: int | None = None, clock: int | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a command in a folder, in a process group of its own; its files may be limited in size."""
+    """Start a command in a folder, in a process group of its own.
+
+    Its files may be limited in size, and its clock jump by years, at random as the number `clock` says.
+    """
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     command = [sys.executable, "-m", "cosmo.cli", *arguments]
     if limit is not None:
         command = ["prlimit", f"--fsize={limit}", *command]
+    jumping = {} if clock is None else {"PYTHONPATH": str(_CLOCK), "SOAK_CLOCK": str(clock)}
     with log.open("wb") as file:
         return subprocess.Popen(
             command,
@@ -64,13 +70,15 @@ def start(
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env={**os.environ, **threads, "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1"},
+            env={**os.environ, **threads, **jumping, "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1"},
         )
 
 
-def run(arguments: tuple[str, ...], folder: Path, log: Path, limit: int | None = None) -> tuple[int, str]:
+def run(
+    arguments: tuple[str, ...], folder: Path, log: Path, limit: int | None = None, clock: int | None = None
+) -> tuple[int, str]:
     """Run a command to its end; return its exit status and the end of what it said."""
-    status = start(arguments, folder, log, limit).wait()
+    status = start(arguments, folder, log, limit, clock).wait()
     return status, log.read_text(errors="replace")[-400:]
 
 
@@ -106,6 +114,13 @@ _PREDICT = ("predict", "model.cosmo", "new.csv", "-q", "--batch", "2000", "--out
 #: By name.
 VERBS: dict[str, Verb] = {
     "fit": Verb(_project, ("fit", "-q", "--cache", "cache"), _file("model.cosmo"), ("model.cosmo",)),
+    "fit, with a network": Verb(
+        _project,
+        ("fit", "-q", "--unseen", "cmt:hidden=32", "--cache", "cache"),
+        _file("model.cosmo"),
+        ("model.cosmo",),
+        needs="torch",
+    ),
     "compare": Verb(
         lambda folder: None,
         ("compare", "glyphs", "-q", "--methods", "eszsl", "--jobs", "2", "--cache", "cache", "--out", "out"),

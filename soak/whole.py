@@ -33,7 +33,7 @@ def broken(folder: Path, allowed: Mapping[str, Collection[bytes]]) -> str:
         Where a process was that has ended somehow.
     allowed : mapping of str to collection of bytes
         Files that must be absent or one of these. The others, by the ends of their names, must be readable:
-        entries of caches, models, parts.
+        entries of caches, models, checkpoints, parts.
     """
     for name in contents(folder):
         path = folder / name
@@ -56,6 +56,10 @@ def _read(path: Path) -> None:
         json.loads(path.read_bytes())
     elif path.suffix == ".cosmo":
         read_arrays(path, read_document(path))
+    elif path.suffix == ".pt":
+        import torch
+
+        torch.load(path, weights_only=True)
     elif path.suffix == ".part":
         content, n_rows = path.read_bytes(), int(path.stem.split("-")[1])
         if content.startswith(b"ARROW1"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from encoded_entries import ENCODED_ENTRIES
 from entry import (
     ASKED,
     EXPERTS,
@@ -312,6 +313,7 @@ ENTRIES: dict[str, Entry] = {
     **FILE_ENTRIES,
     **ORDER_ENTRIES,
     **STUDIO_ENTRIES,
+    **ENCODED_ENTRIES,
 }
 
 

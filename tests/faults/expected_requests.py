@@ -93,38 +93,41 @@ expect(
     },
 )
 token = status(401, "the token is missing or wrong", "open the address that `cosmo studio` printed")
-for entry in STUDIO_ENTRIES:
-    expect(
-        entry,
-        "requests",
-        {
-            "wrong token": token,
-            "no token": token,
-            "no header X-Cosmo": status(403, "the header X-Cosmo: 1 is missing"),
-            "another host": status(403, "this is not the name of the studio", "open the address that"),
-            "another method": status(405, f"{entry.partition(' ')[2]} does not take PUT"),
-            "Content-Type with a charset": same(),
-            **{
-                fault: status(415, f"the Content-Type '{kind}' is not taken", "send application/json")
-                for fault, kind in (
-                    ("Content-Type text/plain", "text/plain"),
-                    ("a form", "application/x-www-form-urlencoded"),
-                    ("no Content-Type", ""),
-                    ("a picture", "image/png"),
-                )
-            },
-            "no body": status(400, "the request has no body", "send JSON"),
-            **dict.fromkeys(
-                ("cut short", "no JSON", "UTF-16"), status(400, "the request is not JSON", "correct it")
-            ),
-            "a list": status(400, "the request must be a JSON object with named fields, got a list"),
-            "nested too deep": status(400, "the request is nested too deep"),
-            "too large": status(413, "the request is larger than", "send less"),
-            "a field twice": status(400, "is there twice", "correct it"),
-            "a field too many": status(422, "the request has the unknown field 'text'", "known are"),
-            "no field": status(422, "the name must be text, got null"),
+
+
+def request_cells(path: str) -> Cells:
+    """Return what is done about faults of a request that are none of its fields."""
+    return {
+        "wrong token": token,
+        "no token": token,
+        "no header X-Cosmo": status(403, "the header X-Cosmo: 1 is missing"),
+        "another host": status(403, "this is not the name of the studio", "open the address that"),
+        "another method": status(405, f"{path} does not take PUT"),
+        "Content-Type with a charset": same(),
+        **{
+            fault: status(415, f"the Content-Type '{kind}' is not taken", "send application/json")
+            for fault, kind in (
+                ("Content-Type text/plain", "text/plain"),
+                ("a form", "application/x-www-form-urlencoded"),
+                ("no Content-Type", ""),
+                ("a picture", "image/png"),
+            )
         },
-    )
+        "no body": status(400, "the request has no body", "send JSON"),
+        **dict.fromkeys(
+            ("cut short", "no JSON", "UTF-16"), status(400, "the request is not JSON", "correct it")
+        ),
+        "a list": status(400, "the request must be a JSON object with named fields, got a list"),
+        "nested too deep": status(400, "the request is nested too deep"),
+        "too large": status(413, "the request is larger than", "send less"),
+        "a field twice": status(400, "is there twice", "correct it"),
+        "a field too many": status(422, "the request has the unknown field 'text'", "known are"),
+        "no field": status(422, "the name must be text, got null"),
+    }
+
+
+for entry in STUDIO_ENTRIES:
+    expect(entry, "requests", request_cells(entry.split()[1]))
 wanted = status(422, "this model takes features", 'send JSON with the field "features"')
 expect(
     PREDICT,

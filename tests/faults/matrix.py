@@ -7,6 +7,7 @@ fails where one is missing.
 from __future__ import annotations
 
 import expected_descriptions
+import expected_encoded
 import expected_features
 import expected_labels
 import expected_numbers
@@ -24,6 +25,7 @@ __all__ = [
     "EXPECTED",
     "FAULTS",
     "expected_descriptions",
+    "expected_encoded",
     "expected_features",
     "expected_labels",
     "expected_numbers",

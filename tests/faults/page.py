@@ -20,6 +20,8 @@ INPUTS = {
     "class order": "Classes, and what has a column for each; names count, not places.",
     "sent numbers": "A sample, or the description of a class, as JSON.",
     "sent names": "The name of a new class, as JSON.",
+    "sent texts": "A sample, or the description of a class, in words, as JSON.",
+    "sent pictures": "A sample, as a file.",
     "requests": "All else that a client of the studio sends.",
 }
 TOGETHER = {

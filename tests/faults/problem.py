@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from picturing import clean_picture
 
 from cosmo.data import Split
 
@@ -76,6 +77,9 @@ class Problem:
         self.row: Any = self.X_new[0].tolist()
         self.name: Any = "jay"
         self.values: Any = self.new.loc["jay"].tolist()
+        self.text: Any = "it sleeps on my lap"
+        self.words: Any = "clever and blue, eats acorns"
+        self.picture: Any = clean_picture()
         self.request: dict[str, Any] = {
             "method": "POST",
             "headers": {"X-Cosmo-Token": TOKEN, "X-Cosmo": "1", "Content-Type": "application/json"},

@@ -67,6 +67,29 @@ SENT_NAMES: dict[str, Spoil] = {
 }
 
 
+SENT_TEXTS: dict[str, Spoil] = {
+    "empty": _instead(""),
+    "blanks only": _instead(" \t\n\u2003"),
+    "blanks around": changed(lambda text: f"\n  {text}\t "),
+    "several lines": changed(lambda text: text.replace(" ", "\r\n\t")),
+    "a control character": changed(lambda text: f"{text}\x07 indeed"),
+    "a null character": changed(lambda text: f"{text}\x00 indeed"),
+    "half of a character": changed(lambda text: f"{text} \ud83d"),
+    "letters that turn others": changed(lambda text: f"\u202e{text}\u202c"),
+    "letters in two pieces": _instead("cafe\u0301"),
+    "signs and other scripts": _instead("\U0001f426 鳥 طائر"),
+    "as long as is taken": _instead("bird " * 1000),
+    "too long": _instead("bird " * 5000),
+    "markup": _instead("<script>alert(1)</script>"),
+    "a number": _instead(7),
+    "true": _instead(True),
+    "a list": _instead(["a bird"]),
+    "an object": _instead({"text": "a bird"}),
+    "null": _instead(None),
+    "left out": _instead(...),
+}
+
+
 def _headers(**change: str | None) -> Spoil:
     """Return the fault that changes headers, or leaves them out."""
 

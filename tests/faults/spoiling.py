@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from picturing import SENT_PICTURES
 from problem import SEEN, UNSEEN, Problem, Spoil
 from scipy import sparse
-from sending import REQUESTS, SENT_NAMES, SENT_NUMBERS, changed
+from sending import REQUESTS, SENT_NAMES, SENT_NUMBERS, SENT_TEXTS, changed
 
 
 def with_value(value: Any) -> Spoil:
@@ -242,6 +243,8 @@ FAULTS: dict[str, dict[str, Spoil]] = {
     "class order": ORDERS,
     "sent numbers": SENT_NUMBERS,
     "sent names": SENT_NAMES,
+    "sent texts": SENT_TEXTS,
+    "sent pictures": SENT_PICTURES,
     "requests": REQUESTS,
 }
 """By the kind of input, then by name."""

@@ -16,7 +16,9 @@ from problem import TOKEN, Problem
 
 from cosmo import Model
 
-__all__ = ["STUDIO_ENTRIES", "Answered"]
+__all__ = ["STUDIO_ENTRIES", "Answered", "asked", "told_of_class", "told_of_sample"]
+
+_WHEN = ("before", "after")
 
 
 class Answered(Refused):
@@ -39,17 +41,23 @@ def _app() -> Any:
     return make_app(_live(), token=TOKEN, hosts=["studio"])
 
 
-def _asked(p: Problem, path: str, fields: dict[str, Any]) -> Any:
-    """Return the answer to a request with these fields, those left out that are `...`."""
+def asked(p: Problem, app: Any, path: str, fields: dict[str, Any]) -> Any:
+    """Return the answer to a request with these fields, those left out that are `...`; or with a picture."""
     import httpx
 
-    sent = {name: value for name, value in fields.items() if value is not ...}
-    body = p.request["rewrite"](json.dumps(sent).encode())
+    headers = p.request["headers"]
+    if "content" in fields:
+        sent = fields["content"]
+        if headers.get("Content-Type") == "application/json":  # as it is where nothing is wrong with it
+            headers = {**headers, "Content-Type": fields["type"]}
+    else:
+        sent = json.dumps({name: value for name, value in fields.items() if value is not ...}).encode()
+    body = p.request["rewrite"](sent)
 
     async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(_app())
+        transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://studio") as client:
-            return await client.request(p.request["method"], path, content=body, headers=p.request["headers"])
+            return await client.request(p.request["method"], path, content=body, headers=headers)
 
     answer = asyncio.run(ask())
     assert answer.status_code < 500, answer.text
@@ -60,23 +68,32 @@ def _asked(p: Problem, path: str, fields: dict[str, Any]) -> Any:
     return answer.json()
 
 
-def _predict(p: Problem) -> Any:
-    found = _asked(p, "/api/predict", {"features": p.row})
+def told_of_sample(found: dict[str, Any]) -> Any:
+    """Return what an answer about a sample says."""
     told = np.array([found["score"], found["probability"], found["p_unseen"], found["flip"]])
     return found["answer"], ",".join(found["classes"]), told
 
 
-def _preview(p: Problem) -> Any:
-    found = _asked(p, "/api/classes/preview", {"name": p.name, "values": p.values})
-    assert _live().kept == []
+def told_of_class(found: dict[str, Any]) -> Any:
+    """Return what an answer about a new class says, measured on samples or not."""
     names, alike = zip(*found["neighbours"], strict=True)
-    accuracies = [found[when][name] for when in ("before", "after") for name in ("acc_ts", "acc_tr", "acc_h")]
-    return found["name"], ",".join(names), np.array([*alike, *accuracies, found["taken"], found["of"]])
+    told = [found[when][name] for when in _WHEN if found[when] for name in ("acc_ts", "acc_tr", "acc_h")]
+    return found["name"], ",".join(names), np.array([*alike, *told, found["taken"], found["of"]])
+
+
+def _predict(p: Problem) -> Any:
+    return told_of_sample(asked(p, _app(), "/api/predict", {"features": p.row}))
+
+
+def _preview(p: Problem) -> Any:
+    found = asked(p, _app(), "/api/classes/preview", {"name": p.name, "values": p.values})
+    assert _live().kept == []
+    return told_of_class(found)
 
 
 def _keep(p: Problem) -> Any:
     try:
-        found = _asked(p, "/api/classes/keep", {"name": p.name, "values": p.values})
+        found = asked(p, _app(), "/api/classes/keep", {"name": p.name, "values": p.values})
         assert found["kept"] == found["classes"][-1:] == _live().kept
         path = p.folder / "model.cosmo"
         with _live().saved() as file:

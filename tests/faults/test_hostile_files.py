@@ -54,7 +54,7 @@ class TestMatlab:
         self.refused(path, "2000000.* bytes is packed into .*, which no data is")
 
     def test_a_bomb_of_text(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr("cosmo.data.matcheck._FREE", 10**6)
+        monkeypatch.setattr("cosmo.data.packed._FREE", 10**6)
         path = tmp_path / "a.mat"
         savemat(path, {"x": "a" * 3_000_000}, do_compression=True)
         assert path.stat().st_size < 15_000

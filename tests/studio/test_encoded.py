@@ -28,6 +28,10 @@ def error_of(answer: Any, status: int) -> str:
     return answer.json()["error"]
 
 
+def as_json(browser: Any) -> dict[str, str]:
+    return browser.headers(**{"Content-Type": "application/json"})
+
+
 async def iter_bytes(content: bytes) -> AsyncIterator[bytes]:
     yield content
 
@@ -66,6 +70,15 @@ def test_a_model_of_texts(spoken: Model, open_browser: Any, tmp_path: Path):
     tmp_path.joinpath("m.cosmo").write_bytes(browser.get("/api/model").content)
     assert cosmo.load(tmp_path / "m.cosmo").texts["travel"] == body["description"]
     assert "travel" not in (spoken.texts or {})
+
+
+def test_texts_of_any_kind(spoken: Model, open_browser: Any):
+    browser = open_browser(Live(spoken))
+    odd = ["\U0001f426 鳥 طائر", "<script>alert(1)</script>", "x", "rain " * 4000, "\u202eniar\u202c", "?!"]
+    answers = [browser.post(PREDICT, json={"text": text}).json()["answer"] for text in odd]
+    assert answers == spoken.predict([text.strip() for text in odd]).tolist()
+    half = browser.post(PREDICT, content=b'{"text": "rain \\ud83d"}', headers=as_json(browser))
+    assert "control character U+D83D" in error_of(half, 422)
 
 
 def test_texts_at_the_same_time(spoken: Model, open_browser: Any):

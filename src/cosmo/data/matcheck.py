@@ -13,10 +13,10 @@ from collections.abc import Container, Iterator
 from itertools import islice
 from typing import TypeAlias
 
-__all__ = ["check_v4", "check_v5", "most_bytes"]
+from cosmo.data.packed import most_bytes
 
-_FREE = 10**8  # bytes that may be packed as tightly as they like
-_MOST_RATIO = 200  # of unpacked to packed; features stay far below
+__all__ = ["check_v4", "check_v5"]
+
 _V4_BYTES = (8, 4, 4, 2, 2, 1)  # of a number, by its type
 
 # Types of elements; a plain element holds numbers or text.
@@ -30,17 +30,6 @@ _N_PLAIN = {_CELL: 2, _STRUCT: 4, _OBJECT: 5, _TEXT: 3, _SPARSE: 5, _FUNCTION: 2
 _N_PLAIN |= dict.fromkeys(_NUMBERS, 3)
 
 _Element: TypeAlias = tuple[int, int, memoryview]  # type, size, content
-
-
-def most_bytes(n_packed: int) -> int:
-    """Return how many bytes may come of some that are packed; more is a bomb.
-
-    Examples
-    --------
-    >>> most_bytes(1000), most_bytes(10**9)
-    (100000000, 200000000000)
-    """
-    return max(_FREE, _MOST_RATIO * n_packed)
 
 
 def check_v4(content: bytes) -> None:

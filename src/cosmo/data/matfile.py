@@ -18,7 +18,8 @@ from scipy.io import loadmat, savemat, whosmat
 from scipy.io.matlab import matfile_version
 
 from cosmo.data.dataset import DataError
-from cosmo.data.matcheck import check_v4, check_v5, most_bytes
+from cosmo.data.matcheck import check_v4, check_v5
+from cosmo.data.packed import most_bytes
 from cosmo.files import sync
 
 __all__ = ["MatFile", "cell_array", "field_names", "read_mat", "storable", "write_mat_files"]

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo.data.dataset import DataError
+from cosmo.data.packed import check_members
 from cosmo.validation import as_class_index, check_probabilities
 
 if TYPE_CHECKING:
@@ -215,7 +216,10 @@ class _Archive:
             raise DataError(f"{path}: no such file; .npz files in that folder: {others}")
         try:
             with path.open("rb") as raw, np.load(raw, allow_pickle=False) as archive:
+                check_members(path, archive.zip.infolist())
                 return cls(path, {entry: archive[entry] for entry in archive.files})
+        except DataError:
+            raise
         except Exception as error:  # what a damaged file raises depends on where it is damaged
             raise DataError(
                 f"{path}: cannot be read as an npz file of plain arrays ({type(error).__name__}: {error}); "

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo.data.dataset import DataError
+from cosmo.data.packed import check_gzip, check_members, check_parquet
 from cosmo.extras import MissingExtra, import_pyarrow
 from cosmo.validation import check_features, first_bad
 
@@ -56,10 +57,13 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty")
     try:
+        if path.suffix.lower() == ".gz":
+            check_gzip(path)
         if kind in _SEPARATORS:
             table = _read_csv(path, _SEPARATORS[kind])
         elif kind in _PARQUET:
             import_pyarrow()
+            check_parquet(path)
             table = pd.read_parquet(path, engine="pyarrow")
             if not isinstance(table.index, pd.RangeIndex):
                 table = table.reset_index()
@@ -335,6 +339,7 @@ def _npy(path: Path) -> NDArray[Any]:
 def _npz(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            check_members(path, file.zip.infolist())
             if "X" not in file.files:
                 raise DataError(f"{path}: no array X; there are {', '.join(file.files) or 'none'}")
             return file["X"], file["y"] if "y" in file.files else None

@@ -6,7 +6,9 @@ import asyncio
 import io
 import json
 import math
+import threading
 import unicodedata
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +24,7 @@ __all__ = ["PICTURES", "check_keys", "check_picture", "numbers_of", "read_body",
 #: Pictures that are taken: what the browser calls them, and the only decoders that may look at them.
 PICTURES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP"}
 
+_opening = threading.Lock()
 _LARGEST = float(np.finfo(np.float32).max)
 # Letters that end lines or turn the direction of others: a name with them shows as what it is not.
 _MISLEADING = frozenset("\u2028\u2029\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -189,8 +192,11 @@ def check_picture(content: bytes, content_type: str, most_pixels: int) -> None:
     too_large = Refusal(413, f"the picture has more than {most_pixels:,} pixels; make it smaller")
     kind = PICTURES[content_type]
     try:
-        with Image.open(io.BytesIO(content), formats=[kind]) as picture:
-            size = picture.size
+        # What Pillow would warn about is refused. Filters of warnings are those of all threads.
+        with _opening, warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(content), formats=[kind]) as picture:
+                size = picture.size
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise too_large from error
     except Exception as error:  # decoders of damaged files raise nearly anything

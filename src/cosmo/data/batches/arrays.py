@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cosmo.data.batches.base import Batch, Batches
 from cosmo.data.dataset import DataError
 from cosmo.data.images import read_image_folder
+from cosmo.data.packed import most_bytes, too_much
 from cosmo.validation import check_features
 
 __all__ = ["Array", "Pictures"]
@@ -78,6 +79,10 @@ class Array(Batches):
 
     def _read(self, size: int, start: int) -> Iterator[Batch]:
         assert self.n_rows is not None
+        held = self.n_rows if self._by_columns else min(size, self.n_rows)
+        most = most_bytes(self.source.stat().st_size)
+        if held * self._width * self._dtype.itemsize > most:
+            raise too_much(self.source, f"{held:,} rows of X", most)
         with self._open() as file:
             if self._by_columns:  # a row is scattered over the file: there is no reading in pieces
                 whole = npy.read_array(file, allow_pickle=False)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from importlib import import_module
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pandas as pd
 
 from cosmo.data.batches.base import Batch, Batches, Columns
 from cosmo.data.dataset import DataError
+from cosmo.data.packed import RowGroups, Unpacked, too_much
 from cosmo.data.samples import Kind
 from cosmo.data.tables import as_numbers, has_numbers, read_table
 from cosmo.extras import import_pyarrow
@@ -28,7 +28,6 @@ __all__ = ["READERS", "Table", "suffix_of"]
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _USUAL = {"text": ("text",), "images": ("path", "image", "file", "filename")}
 _LABELS = ("label", "class")
-_BUFFER = 1 << 16  # bytes of each Parquet column read at a time
 
 
 class _Row(int):
@@ -118,11 +117,11 @@ class Table(Batches):
 class _Csv(Table):
     def _header(self) -> list[str]:
         self._separator = _SEPARATORS[suffix_of(self.source)]
-        with _text(self.source) as file:
+        with _opened(self.source) as (file, *_):
             header, row = self._two(file)
         if len(header) == 1 and ";" in header[0]:
             self._separator = ";"
-            with _text(self.source) as file:
+            with _opened(self.source) as (file, *_):
                 header, row = self._two(file)
         if len(row) > len(header):
             raise DataError(f"{self.source}: rows have more cells than the header, which has {len(header)}")
@@ -142,27 +141,27 @@ class _Csv(Table):
     ) -> Iterator[tuple[pd.DataFrame, Columns, float]]:
         as_text = dict.fromkeys(self.keep if self._kind == "features" else [*self.keep, *columns], str)
         total = self.source.stat().st_size
-        with self.source.open("rb") as file:
+        with _opened(self.source) as (file, raw, forget):
             # All columns, since with some of them pandas would pass over a row that has too many cells.
             chunks = pd.read_csv(
                 file,
                 sep=self._separator,
-                encoding="utf-8-sig",
-                compression="gzip" if self.source.suffix.lower() == ".gz" else None,
                 keep_default_na=False,
                 na_values=[""],
                 low_memory=False,
                 dtype=as_text,
                 chunksize=size,
             )
-            for frame in islice(chunks, start // size, None):
-                kept = {name: frame[name].fillna("").tolist() for name in self.keep}
-                yield frame[list(columns)], kept, min(file.tell() / total, 1.0)
+            for number, frame in enumerate(chunks):
+                forget()
+                if number >= start // size:
+                    kept = {name: frame[name].fillna("").tolist() for name in self.keep}
+                    yield frame[list(columns)], kept, min(raw.tell() / total, 1.0)
 
 
 class _Lines(Table):
     def _header(self) -> list[str]:
-        with _text(self.source) as file:
+        with _opened(self.source) as (file, *_):
             for _, record in self._records(file):
                 return list(record)
         raise DataError(f"{self.source}: the table has no rows")
@@ -171,9 +170,12 @@ class _Lines(Table):
         self, size: int, start: int, columns: Sequence[str]
     ) -> Iterator[tuple[pd.DataFrame, Columns, float]]:
         total = self.source.stat().st_size
-        with self.source.open("rb") as raw, _text(self.source, raw) as file:
-            lines = islice(self._records(file), start, None)
+        with _opened(self.source) as (file, raw, forget):
+            lines = self._records(file)
+            for _ in islice(lines, start):
+                forget()
             while records := [record for _, record in islice(lines, size)]:
+                forget()
                 frame = pd.DataFrame({name: [record.get(name) for record in records] for name in columns})
                 kept = {name: [record.get(name) for record in records] for name in self.keep}
                 yield frame, kept, min(raw.tell() / total, 1.0)
@@ -194,40 +196,36 @@ class _Lines(Table):
 class _Parquet(Table):
     def _header(self) -> list[str]:
         import_pyarrow()
-        with self._open() as file:
-            self.n_rows = file.metadata.num_rows
-            return list(file.schema_arrow.names)
-
-    def _open(self) -> Any:
-        parquet = import_module("pyarrow.parquet")
-        return parquet.ParquetFile(self.source, buffer_size=_BUFFER, pre_buffer=False)
+        with RowGroups(self.source) as groups:
+            self.n_rows = groups.file.metadata.num_rows
+            return list(groups.file.schema_arrow.names)
 
     def _frames(
         self, size: int, start: int, columns: Sequence[str]
     ) -> Iterator[tuple[pd.DataFrame, Columns, float]]:
         pyarrow = import_pyarrow()
         assert self.n_rows is not None
-        with self._open() as file:
-            groups, skipped = list(range(file.num_row_groups)), 0
-            while groups and skipped + file.metadata.row_group(groups[0]).num_rows <= start:
-                skipped += file.metadata.row_group(groups.pop(0)).num_rows
-            wanted = [*dict.fromkeys([*columns, *self.keep])]
-            # Batches may end where a row group does: they are put together to the asked-for size.
+        wanted = [*dict.fromkeys([*columns, *self.keep])]
+        with RowGroups(self.source, wanted) as groups:
+            # Pieces may end where a row group does: they are put together to the asked-for size.
             waiting: list[Any] = []
-            n_waiting, first, skip = 0, start, start - skipped
-            for piece in file.iter_batches(size, row_groups=groups, columns=wanted) if groups else ():
-                piece, skip = piece[min(skip, len(piece)) :], max(0, skip - len(piece))
+            n_waiting = held = 0
+            first = start
+            for piece in groups.pieces(size, start, wanted):
                 while len(piece):
                     part = piece[: size - n_waiting]
                     piece = piece[len(part) :]
                     waiting.append(part)
-                    n_waiting += len(part)
-                    first += len(part)
+                    n_waiting, held, first = n_waiting + len(part), held + part.nbytes, first + len(part)
+                    if held > groups.most:
+                        raise too_much(self.source, f"{n_waiting:,} rows", groups.most)
                     if n_waiting == size or first == self.n_rows:
                         table = pyarrow.Table.from_batches(waiting)
                         kept = table.select(list(self.keep)).to_pydict()
                         yield table.select(list(columns)).to_pandas(), kept, first / self.n_rows
-                        waiting, n_waiting = [], 0
+                        waiting, n_waiting, held = [], 0, 0
+            if first < self.n_rows:
+                raise DataError(f"{self.source}: damaged: {first:,} rows instead of {self.n_rows:,}")
 
 
 class _Whole(Table):
@@ -258,8 +256,10 @@ def suffix_of(path: Path) -> str:
     return Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
 
 
-def _text(path: Path, raw: Any = None) -> Any:
-    """Open a text file that may be compressed; `raw` is the file if it is open already."""
-    raw = path.open("rb") if raw is None and path.suffix.lower() != ".gz" else raw
-    unpacked = gzip.GzipFile(path, fileobj=raw) if path.suffix.lower() == ".gz" else raw
-    return io.TextIOWrapper(unpacked, encoding="utf-8-sig", newline="")
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, Any, Callable[[], None]]]:
+    """Open a text file that may be packed; yield it, the file itself, and what to call after each batch."""
+    with path.open("rb") as raw:
+        packed = Unpacked(path, raw) if path.suffix.lower() == ".gz" else None
+        with io.TextIOWrapper(packed or raw, encoding="utf-8-sig", newline="") as file:
+            yield file, raw, packed.forget if packed else lambda: None
