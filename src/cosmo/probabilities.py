@@ -22,10 +22,10 @@ _FLOOR = 1e-12  # the paper's code adds this to a probability before taking its 
 _BLOCK = 1 << 16  # probabilities worked on at a time, so that they stay in the cache
 
 
-def soften(scores: NDArray[Any], temperature: float, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+def soften(scores: NDArray[Any], temperature: float, *, first: int = 0) -> NDArray[Any]:
     """Return `softmax(scores / temperature)` over the last axis, in the dtype of `scores`.
 
-    `out` is where to put it, if given; it may be `scores` itself.
+    Columns before the `first` count in the sum but are left out of what is returned.
 
     Examples
     --------
@@ -35,13 +35,17 @@ def soften(scores: NDArray[Any], temperature: float, *, out: NDArray[Any] | None
     _check(temperature)
     if scores.dtype.kind != "f":
         scores = scores.astype(np.float64)
-    out = np.empty(scores.shape, scores.dtype) if out is None else out
+    out = np.empty(scores.shape, scores.dtype)
     for rows in _blocks(scores):
         part = out[rows]
-        if temperature != 1 or out is not scores:
-            np.divide(scores[rows], scores.dtype.type(temperature), out=part)
-        part /= _exponentiate(part)
-    return out
+        scaled = (
+            scores[rows]
+            if temperature == 1
+            else np.divide(scores[rows], scores.dtype.type(temperature), out=part)
+        )
+        total = _exponentials(scaled, out=part)
+        part[..., first:] /= total
+    return out[..., first:]
 
 
 def temper(proba: NDArray[Any], temperature: float) -> NDArray[Any]:
@@ -120,16 +124,42 @@ def _check(temperature: float) -> None:
 def _powers(proba: NDArray[Any], temperature: float) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return `p^(1/T)` up to a factor in each row, and their sums."""
     powered = np.add(proba, _FLOOR, order="C")
-    np.log(powered, out=powered)  # logarithm and exponential: the form that processors do fastest
-    powered *= 1 / temperature
-    return powered, _exponentiate(powered)
+    if temperature == 3 and powered.dtype == np.float32:
+        powered = _cube_root(powered)
+    else:
+        np.log(powered, out=powered)  # logarithm and exponential: the form that processors do fastest
+        powered *= 1 / temperature
+        if temperature < 1:  # else nothing can vanish
+            return powered, _exponentials(powered, out=powered)
+        np.exp(powered, out=powered)
+    return powered, powered.sum(axis=-1, keepdims=True)
 
 
-def _exponentiate(values: NDArray[Any]) -> NDArray[Any]:
-    """Put `exp(values - their maximum)` in the place of values, row by row, and return its sums."""
-    values -= values.max(axis=-1, keepdims=True)
-    np.exp(values, out=values)
-    total: NDArray[Any] = values.sum(axis=-1, keepdims=True)
+def _cube_root(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the cube roots of positive numbers, in half the time of a logarithm and an exponential.
+
+    A third of the bits, read as a whole number, is a third of the logarithm: a first guess within 3 %. Each
+    of Halley's steps triples the number of right digits.
+    """
+    bits = values.view(np.int32) // np.int32(3)
+    bits += np.int32(0x2A514067)
+    root = bits.view(np.float32)
+    for _ in range(2):
+        cube = root * root
+        cube *= root
+        below = cube + values
+        above = below + values
+        below += cube
+        above /= below
+        root *= above
+    return root
+
+
+def _exponentials(values: NDArray[Any], *, out: NDArray[Any]) -> NDArray[Any]:
+    """Put `exp(values - their maximum)`, row by row, in `out`, and return its sums."""
+    np.subtract(values, values.max(axis=-1, keepdims=True), out=out)
+    np.exp(out, out=out)
+    total: NDArray[Any] = out.sum(axis=-1, keepdims=True)
     return total
 
 
