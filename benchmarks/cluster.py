@@ -28,6 +28,7 @@ import plotting
 
 HERE = "this process"
 _BILLION = 10**9
+_TASK = 1 << 18  # rows of a partition, unless row groups are larger
 
 
 def main() -> None:
@@ -104,11 +105,11 @@ def measure(folder: Path, args: argparse.Namespace, console: Console) -> Table:
             notes.append(f"a task: {wall:.1f} ms, {cpu:.1f} ms of CPU in the client and the scheduler")
     table.caption = "\n".join(notes)
     console.print(table)
-    console.print(sizing(per_row, size / args.rows, written / args.rows))
+    console.print(sizing(per_row, size / args.rows, written / args.rows, cpu / 1000))
     return table
 
 
-def sizing(per_row: float, read: float, written: float) -> Table:
+def sizing(per_row: float, read: float, written: float, per_task: float) -> Table:
     """Return cores, hours and the bandwidth that storage has to give, for 10^9 rows."""
     hours = per_row * _BILLION / 3600
     table = Table(title=f"10^9 rows, worked out: {hours:.1f} core hours at {1e6 * per_row:.1f} CPU µs a row")
@@ -119,7 +120,12 @@ def sizing(per_row: float, read: float, written: float) -> Table:
         storage = f"{rate * read / 1e6:,.0f}", f"{rate * written / 1e6:,.0f}"
         table.add_row(str(cores), f"{hours / cores:.2f}", f"{rate:,.0f}", *storage)
     total = read * _BILLION / 1e12, written * _BILLION / 1e12
-    table.caption = f"{total[0]:.2f} TB to read, {total[1]:.2f} TB to write"
+    task = per_row * _TASK
+    table.caption = (
+        f"{total[0]:.2f} TB to read, {total[1]:.2f} TB to write\n"
+        f"{_BILLION / _TASK:,.0f} tasks of {_TASK:,} rows, "
+        f"{task:.1f} s each:\none scheduler can keep {task / per_task:,.0f} workers busy"
+    )
     return table
 
 

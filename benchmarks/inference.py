@@ -40,7 +40,9 @@ def make_model(seed: int = 0) -> tuple[Cosmo, np.ndarray]:
     rng = np.random.default_rng(seed)
     n_classes = N_SEEN + N_UNSEEN
     table = pd.DataFrame(rng.random((n_classes, N_ATTRIBUTES), dtype=np.float32))
-    centres = (table.to_numpy() - 0.5) @ rng.normal(size=(N_ATTRIBUTES, N_FEATURES)).astype(np.float32) / 8
+    centres = (
+        (table.to_numpy() - 0.5) @ rng.normal(size=(N_ATTRIBUTES, N_FEATURES)).astype(np.float32) / 24
+    )  # as unlike as those of CUB
 
     def rows(codes: np.ndarray) -> np.ndarray:
         return centres[codes] + rng.standard_normal((len(codes), N_FEATURES), dtype=np.float32)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +75,25 @@ class Letters(Encoder):
     def encode_batch(self, batch: Any) -> Any:
         counts = [[text.count(chr(97 + k)) for k in range(26)] for text in batch]
         return np.log1p(np.array(counts, dtype=np.float32))
+
+
+class Fragile:
+    """A result that ends the first two processes that hand it out: they had it, and nobody else will."""
+
+    def __init__(self, log: Path, task: int) -> None:
+        self.log, self.task = log, task
+
+    def __reduce__(self) -> tuple[type, tuple[int]]:
+        if len(list(self.log.iterdir())) < 2:
+            (self.log / str(os.getpid())).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return int, (self.task,)
+
+
+def fragile(log: Path, task: int) -> Fragile:
+    return Fragile(log, task)
+
+
+def arrow_threads(common: None, task: int) -> int:
+    """Import a library with threads of its own, which was not there before."""
+    return int(import_module("pyarrow").cpu_count())

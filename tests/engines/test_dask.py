@@ -157,13 +157,22 @@ class TestCluster:
         ):
             DaskEngine("tcp://127.0.0.1:9")
 
-    def test_no_workers(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr("cosmo.engines.dask._WAIT", 0.1)
+    def test_no_workers(self):
+        said: list[str] = []
         with (
             distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty,
-            pytest.raises(OSError, match="has no workers: start some"),
+            pytest.raises(OSError, match=r"has had no workers for . s: start some, `dask worker tcp://"),
         ):
-            DaskEngine(empty.scheduler_address)
+            DaskEngine(empty.scheduler_address, worker_timeout=0.3, report=said.append)
+        assert said == ["0 workers, waiting for one (up to 0 s; Ctrl-C ends)"]
+
+    def test_impossible_timeout(self):
+        with pytest.raises(ValueError, match="worker_timeout must be above 0 seconds, got 0"):
+            DaskEngine("local", worker_timeout=0)
+
+    def test_no_certificates(self):
+        with pytest.raises(OSError, match=r"needs certificates .* DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT"):
+            DaskEngine("tls://127.0.0.1:9")
 
     @pytest.mark.parametrize(
         ("version", "message"), [(None, "has no cosmo-gzsl"), ("0.0.9", "has cosmo-gzsl 0.0.9, here it is")]

@@ -17,6 +17,7 @@ def make_engine(
     *,
     scheduler: str | None = None,
     jobs: int = 1,
+    worker_timeout: float = 600.0,
     report: Callable[[str], None] = lambda text: None,
 ) -> Engine:
     """Return an engine by its name.
@@ -24,7 +25,7 @@ def make_engine(
     Parameters
     ----------
     name : {"local", "dask"}
-    scheduler : str, optional
+    scheduler, worker_timeout
         Of Dask, see `DaskEngine`.
     jobs : int
         Processes on this machine, where the engine starts them.
@@ -37,7 +38,7 @@ def make_engine(
     2
     """
     if name == "dask":
-        return DaskEngine(scheduler, jobs=jobs, report=report)
+        return DaskEngine(scheduler, jobs=jobs, worker_timeout=worker_timeout, report=report)
     if name != "local":
         raise ValueError(f"engine must be local or dask, got {name!r}")
     if scheduler is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import pickle
@@ -9,6 +10,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,10 +20,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
 from cosmo.engines.base import Engine, Result, Task
-from cosmo.engines.local import deaf_to_interrupts
+from cosmo.engines.local import deaf_to_interrupts, use_one_thread
 from cosmo.extras import import_distributed
 from cosmo.files import write_whole
 from cosmo.persistence import versions
@@ -30,11 +30,16 @@ __all__ = ["DaskEngine"]
 
 _AHEAD = 2  # tasks with the cluster for each thread of it: one at work, one to go on with
 _LOOK = 5.0  # seconds between two looks at who is there
-_WAIT = 60.0  # seconds to wait for the first worker
+_REMIND = 30.0  # seconds between two lines that say that nobody is
+_ANSWER = 30.0  # seconds that a scheduler may take to answer
 _PACKAGES = ("cosmo-gzsl", "numpy", "scipy", "scikit-learn", "pandas")
 _HOW = (
     "start a scheduler (`dask scheduler`) and workers (`dask worker ADDRESS --nthreads 1`) and say "
     "--scheduler ADDRESS, such as tcp://10.0.0.1:8786; or take --scheduler local for processes here"
+)
+_CERTIFICATES = (
+    "name the files in Dask's configuration, or in DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
+    "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY"
 )
 
 
@@ -42,8 +47,8 @@ class DaskEngine(Engine):
     """Does tasks on a Dask cluster.
 
     At most two tasks for each thread of the cluster are under way, so that neither client nor scheduler
-    ever hold many. A worker that is lost costs the tasks that it had: others do them again. An error that a
-    task raises is raised here as it is; it is not tried again.
+    ever hold many. A worker that is lost costs the tasks that it had: others do them again, and while there
+    are none, those that come. An error that a task raises is raised here as it is; it is not tried again.
 
     A scheduler runs whatever its clients send: keep it in a network that you trust, or use TLS.
 
@@ -55,6 +60,8 @@ class DaskEngine(Engine):
         Dask's configuration says (`DASK_SCHEDULER_ADDRESS`).
     jobs : int
         Processes of a "local" cluster.
+    worker_timeout : float
+        Seconds to wait while the cluster has no workers, at the start or later; then `OSError` is raised.
     report : function of str
         Told about workers that come and go.
 
@@ -70,13 +77,18 @@ class DaskEngine(Engine):
         scheduler: str | None = None,
         *,
         jobs: int = 1,
+        worker_timeout: float = 600.0,
         report: Callable[[str], None] = lambda text: None,
     ) -> None:
+        if not worker_timeout > 0:
+            raise ValueError(f"worker_timeout must be above 0 seconds, got {worker_timeout}")
         self._distributed = import_distributed()
+        self._worker_timeout = worker_timeout
         self._report = report
         self._workers: dict[str, int] = {}
-        self._looked = 0.0
+        self._looked = self._deserted = self._reminded = 0.0
         with ExitStack() as stack:
+            stack.enter_context(_quiet("distributed.client"))
             self._client = stack.enter_context(self._connected(scheduler, jobs))
             self._check_workers()
             self._stack = stack.pop_all()
@@ -108,18 +120,17 @@ class DaskEngine(Engine):
                 client = stack.enter_context(distributed.Client(**where, set_as_default=False))
             except (OSError, ValueError) as error:
                 raise OSError(f"no Dask scheduler answers at {address} ({error}): {_HOW}") from error
+            except TypeError as error:
+                raise OSError(f"{address} needs certificates ({error}): {_CERTIFICATES}") from error
             yield client
 
     def _check_workers(self) -> None:
-        """Refuse a cluster without workers, or with other libraries."""
+        """Wait for a worker; refuse a cluster with other libraries."""
         client = self._client
-        try:
-            client.wait_for_workers(1, timeout=_WAIT)
-        except TimeoutError as error:
-            address = client.scheduler.address
-            raise OSError(
-                f"the scheduler {address} has no workers: start some, `dask worker {address} --nthreads 1`"
-            ) from error
+        self._look()
+        while not self._workers:
+            time.sleep(min(0.2, self._worker_timeout))
+            self._look()
         found = client.get_versions(packages=_PACKAGES)
         ours = found["client"]["packages"]
         others = {f"the scheduler {client.scheduler.address}": found["scheduler"]}  # it reads tasks, too
@@ -127,18 +138,45 @@ class DaskEngine(Engine):
         for who, theirs in others.items():
             for name in ("python", "distributed", "cloudpickle", *_PACKAGES):
                 _compare(name, ours[name], theirs["packages"][name], who)
-        self._look()
         threads = sum(self._workers.values())
         self._report(f"{client.scheduler.address}: {len(self._workers)} workers, {threads} threads")
 
     def _look(self) -> None:
-        """Find out who is there, and say who came or went."""
-        workers = self._client.nthreads()
-        gone, new = self._workers.keys() - workers.keys(), workers.keys() - self._workers.keys()
-        if self._looked and (gone or new):
-            lost = f"lost {', '.join(sorted(gone))}, whose tasks are done again" if gone else ""
-            self._report("; ".join(filter(None, [lost, f"{len(workers)} workers"])))
-        self._workers, self._looked = dict(workers), time.monotonic()
+        """Find out who is there, and say who came or went; give up when nobody comes."""
+        client, before, now = self._client, self._workers, time.monotonic()
+        try:
+            workers = client.sync(client.scheduler.ncores, workers=None, callback_timeout=_ANSWER)
+        except OSError as error:
+            raise self._lost_scheduler() from error
+        gone, new = before.keys() - workers.keys(), workers.keys() - before.keys()
+        lost = [f"lost {', '.join(sorted(gone))}, whose tasks are done again"] if gone else []
+        if workers and self._looked and (gone or new):
+            self._report("; ".join([*lost, f"{len(workers)} workers"]))
+        if not workers:
+            if before or not self._looked:
+                self._deserted, self._reminded = now, now - _REMIND
+            self._wait_for_workers(now, lost)
+        self._workers, self._looked = dict(workers), now
+
+    def _wait_for_workers(self, now: float, lost: list[str]) -> None:
+        """Say from time to time that nobody is there, but not for ever."""
+        address, waited = self._client.scheduler.address, now - self._deserted
+        if waited >= self._worker_timeout:
+            raise OSError(
+                f"the scheduler {address} has had no workers for {waited:.0f} s: start some, `dask worker "
+                f"{address} --nthreads 1`, and run again: what was done is kept; or wait for them longer, "
+                "--worker-timeout SECONDS"
+            )
+        if now - self._reminded >= _REMIND:
+            left = self._worker_timeout - waited
+            self._report("; ".join([*lost, f"0 workers, waiting for one (up to {left:.0f} s; Ctrl-C ends)"]))
+            self._reminded = now
+
+    def _lost_scheduler(self) -> OSError:
+        return OSError(
+            f"the scheduler {self._client.scheduler.address} is gone, or does not answer: start it and its "
+            "workers again, and run again: what was done is kept"
+        )
 
     def map(
         self,
@@ -153,39 +191,47 @@ class DaskEngine(Engine):
             raise ValueError("on a cluster, tasks need a folder on storage that all machines share")
         client, name = self._client, f"{function.__name__}-{uuid.uuid4().hex}"
         waiting = enumerate(tasks)
-        running: set[Any] = set()
-        arrived: SimpleQueue[Any] = SimpleQueue()
+        running: dict[Future[Any], Any] = {}
+        arrived: SimpleQueue[Future[Any]] = SimpleQueue()
         with _written(folder.resolve(), function, common) as order:
             try:
                 while True:
                     room = max(1, _AHEAD * sum(self._workers.values())) - len(running)
                     for number, task in islice(waiting, max(0, room)):
                         future = client.submit(_work, order, task, key=f"{name}-{number}", pure=False)
-                        running.add(future)
-                        future.add_done_callback(arrived.put)
+                        # Fetched by Dask's own thread. Were it done here, with `future.result()`, this thread
+                        # would be stuck, and silent, when a result is lost with the worker that has it.
+                        fetched = asyncio.run_coroutine_threadsafe(
+                            client.gather(future, asynchronous=True), client.loop.asyncio_loop
+                        )
+                        running[fetched] = future
+                        fetched.add_done_callback(arrived.put)
                     if not running:
                         return
                     if time.monotonic() - self._looked > _LOOK:
                         self._look()
                     try:
-                        future = arrived.get(timeout=_LOOK)
+                        fetched = arrived.get(timeout=_LOOK)
                     except Empty:
                         continue
-                    running.remove(future)
-                    yield self._result(future)
+                    yield self._result(fetched, running.pop(fetched))
             finally:
-                if running and client.status == "running":
-                    client.cancel(list(running), force=True)
+                for future in running.values():
+                    future.release()  # which nobody has to answer, unlike `cancel`
 
-    def _result(self, future: Any) -> Any:
+    def _result(self, fetched: Future[Any], future: Any) -> Any:
         try:
-            return future.result()
+            return fetched.result()
         except self._distributed.KilledWorker as error:
             raise OSError(
                 f"a task ended {error.allowed_failures + 1} workers, perhaps for want of memory: give them "
                 "more of it or fewer threads, and run again: what was done is kept"
             ) from error
-        except self._distributed.CancelledError as error:
+        except (OSError, self._distributed.CancelledError) as error:
+            if future.status == "error":  # its own, not of who should have fetched it
+                raise
+            if isinstance(error, OSError) or self._client.status != "running":
+                raise self._lost_scheduler() from error
             raise OSError(
                 f"the cluster gave up a task ({error}); run again: what was done is kept"
             ) from error
@@ -207,7 +253,7 @@ class _Order:
 def _work(order: _Order, task: Any) -> Any:
     """Do a task, on a worker."""
     function, common = _read(order)
-    threadpool_limits(1)  # for good, as Dask's own workers are set up
+    use_one_thread()
     return function(common, task)
 
 
@@ -239,6 +285,18 @@ def _written(folder: Path, function: Callable[[Any, Any], Any], common: Any) -> 
         yield _Order(path, hashlib.blake2b(content, digest_size=16).digest(), tuple(versions().items()))
     finally:
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Have a logger be quiet: what it would say of lost connections is said in our own errors."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _compare(name: str, ours: str | None, theirs: str | None, who: str) -> None:

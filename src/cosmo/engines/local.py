@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -18,7 +19,9 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from cosmo.engines.base import Engine, Result, Task
 
-__all__ = ["LocalEngine", "deaf_to_interrupts"]
+__all__ = ["LocalEngine", "deaf_to_interrupts", "use_one_thread"]
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class LocalEngine(Engine):
@@ -84,7 +87,7 @@ class LocalEngine(Engine):
 
 
 def _do(function: Callable[[Any, Task], Result], path: str, task: Task) -> Result:
-    threadpool_limits(1)  # for good: the process is the engine's
+    use_one_thread()
     return function(_common(path), task)
 
 
@@ -92,6 +95,12 @@ def _do(function: Callable[[Any, Task], Result], path: str, task: Task) -> Resul
 def _common(path: str) -> Any:
     """Return what all tasks share; its arrays are in memory once for all processes."""
     return joblib.load(path, mmap_mode="r")
+
+
+def use_one_thread() -> None:
+    """Have the numerical libraries use one thread in this process, which is an engine's, for good."""
+    os.environ.update(dict.fromkeys(_THREADS, "1"))  # those that are imported later
+    threadpool_limits(1)
 
 
 @contextmanager
