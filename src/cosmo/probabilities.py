@@ -19,7 +19,7 @@ from cosmo.validation import as_number
 __all__ = ["fit_temperature", "soften", "temper", "top_k"]
 
 _FLOOR = 1e-12  # the paper's code adds this to a probability before taking its logarithm
-_BLOCK = 1 << 16  # probabilities worked on at a time, so that they stay in the cache
+_BLOCK = 1 << 17  # probabilities worked on at a time, so that they stay in the cache
 
 
 def soften(scores: NDArray[Any], temperature: float, *, first: int = 0) -> NDArray[Any]:
