@@ -67,9 +67,9 @@ NOTES = {
         than these, ESZSL's decomposition of a matrix of features x features (12 % with 1,024) will take
         over.""",
     "cluster": """
-        Of a row in a large partition, 46 % is prediction, 38 % reading, 9 % writing. It costs more on a Dask
-        worker because Dask has freed memory returned to the system at once (MALLOC_TRIM_THRESHOLD_ is 65536
-        there; with it, this process takes 24 µs a row instead of 13, too). Every partition adds about 27 ms
+        Of a row in a large partition, 46 % is prediction, 38 % reading, 9 % writing. The workers keep the
+        memory that a batch has freed; left to Dask, which returns it to the system at once, a row
+        costs half as much again. Every partition adds about 27 ms
         of CPU whatever its size, to open it, to look at its columns and to find the numerical libraries, and
         every task some milliseconds of the client and of the scheduler: a partition should take seconds.""",
 }
