@@ -154,13 +154,13 @@ class TestTopK:
 
     @pytest.mark.parametrize("temperature", [1.0, 3.0])
     def test_takes_little_memory_and_leaves_its_input(self, temperature: float):
-        proba = np.random.default_rng(0).dirichlet([0.3] * 100, 20_000).astype(np.float32)  # 8 MB
+        proba = np.random.default_rng(0).dirichlet([0.3] * 100, 40_000).astype(np.float32)  # 16 MB
         before = proba.copy()
         tracemalloc.start()
         top_k(proba, 5, temperature)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak < 2e6
+        assert peak < 4e6
         np.testing.assert_array_equal(proba, before)
 
 
