@@ -84,6 +84,19 @@ def test_unusable_tables(tmp_path, name, content, message):
         read_table(write(tmp_path, name, content))
 
 
+@pytest.mark.parametrize("read", [read_table, read_features, read_texts])
+def test_parquet_with_texts_that_are_none(tmp_path, read):
+    """Arrow does not look at letters until they are asked for."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    words = pyarrow.array([b"cat", b"d\xffg", b"cat"]).cast(pyarrow.string(), safe=False)
+    table = pyarrow.table({"a": [1.5, 2.5, -3.0], "text": words, "label": ["cat", "dog", "cat"]})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"t\.parquet: (damaged|not UTF-8)"):
+        read(tmp_path / "t.parquet")
+
+
 def test_cut_parquet(tmp_path):
     pytest.importorskip("pyarrow")
     TABLE.to_parquet(tmp_path / "t.parquet")

@@ -67,6 +67,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
             table = pd.read_parquet(path, engine="pyarrow")
             if not isinstance(table.index, pd.RangeIndex):
                 table = table.reset_index()
+            table.select_dtypes(exclude="number").astype(object)  # texts are not looked at before
         else:
             table = _read_json(path, lines=kind in _LINES)
     except UnicodeDecodeError as error:
