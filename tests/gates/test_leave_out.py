@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from cosmo import Cosmo
 from cosmo.data import load_glyphs
 from cosmo.gates import LeaveOutGate
 from cosmo.gates.leave_out import entropy, leave_out_gap, margin_entropy_loss
 from cosmo.metrics import gate_auc
+from cosmo.optimisers import Adam
 
 
 @pytest.mark.parametrize(("margin", "weight"), [(0.4, 0.2), (5.0, 2.0), (-9.0, 1.0)])
@@ -63,10 +65,115 @@ def test_too_few_classes():
         LeaveOutGate().observer().fit(None, np.eye(4, dtype=np.float32), np.array([0, 0, 1, 1]))
 
 
-@pytest.mark.parametrize("parameters", [{"folds": 1}, {"epochs": 0}, {"temperature": 0.0}])
-def test_bad_parameters(parameters):
-    with pytest.raises(ValueError, match=next(iter(parameters))):
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"folds": 1}, "folds must be at least 2, got 1"),
+        ({"folds": 2.5}, "folds must be a whole number, got 2.5"),
+        ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"epochs": "ten"}, "epochs must be a number, got 'ten'"),
+        ({"temperature": 0.0}, "temperature must be positive, got 0.0"),
+        ({"temperature": None}, "temperature must be a number, got None"),
+    ],
+)
+def test_bad_parameters(parameters, message):
+    with pytest.raises((ValueError, TypeError), match=f"^{message}"):
         LeaveOutGate(**parameters).observer()
+
+
+def test_smallest_parameters():
+    X, codes = toy(np.random.default_rng(1), range(4)), np.repeat(np.arange(4), 30)
+    ensemble = LeaveOutGate(2, epochs=1, temperature=0.5).observer().fit(None, X, codes)
+    assert len(ensemble.members) == 2
+
+
+def test_values_of_the_paper():
+    expected = {"folds": 5, "margin": 0.4, "weight": 0.2, "temperature": 1000.0, "epsilon": 0.002}
+    assert LeaveOutGate().get_params() == {**expected, "epochs": 20, "seed": 0}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X, codes = toy(np.random.default_rng(3), range(7)), np.repeat(np.arange(7), 30)
+    X[:, 4] = 2.5  # never varies
+    X[:, 5] *= 9
+    return X, codes + 2
+
+
+@pytest.fixture(scope="module")
+def ensemble(rows):
+    return LeaveOutGate(3, epochs=2, temperature=2.0, epsilon=0.01).observer().fit(None, *rows)
+
+
+class TestEnsemble:
+    """Against what the class says it does, step by step."""
+
+    def test_folds_cover_all_classes_once(self, ensemble):
+        assert ensemble.classes.tolist() == [2, 3, 4, 5, 6, 7, 8]
+        assert sorted(fold.sum() for fold in ensemble.left_out) == [2, 2, 3]
+        np.testing.assert_array_equal(np.sum(ensemble.left_out, axis=0), 1)
+
+    def test_a_fold_that_leaves_one_class_is_not_used(self):
+        X, codes = toy(np.random.default_rng(1), range(3)), np.repeat(np.arange(3), 30)
+        ensemble = LeaveOutGate(2, epochs=1).observer().fit(None, X, codes)
+        assert [fold.sum() for fold in ensemble.left_out] == [1]
+
+    def test_features_are_standardised(self, ensemble, rows):
+        X, _ = rows
+        np.testing.assert_allclose(ensemble.mean, X.mean(axis=0), rtol=1e-6)
+        assert ensemble.spread.dtype == np.float32
+        varies = np.arange(10) != 4
+        np.testing.assert_allclose(ensemble.spread[varies], X.std(axis=0)[varies], rtol=1e-6)
+        assert ensemble.spread[4] == 1
+
+    def test_confidence(self, ensemble, rows):
+        X = rows[0][::11]
+        scaled = (X - ensemble.mean) / ensemble.spread
+        found = ensemble.confidence(X)
+        for column, logits in enumerate(ensemble.members):
+            weights, _ = logits.layers[0]
+            proba = softmax(logits(scaled) / 2.0, axis=1)
+            # Uphill for log max p: the best class's weights minus their mean under p.
+            slope = weights[:, proba.argmax(axis=1)].T - proba @ weights.T
+            moved = softmax(logits(scaled + np.float32(0.01) * np.sign(slope)).astype(float) / 2.0, axis=1)
+            n = moved.shape[1]
+            H = -(moved * np.log(moved)).sum(axis=1)
+            np.testing.assert_allclose(found[:, column], n * moved.max(axis=1) - 1 + np.log(n) - H, rtol=1e-5)
+
+    def test_evidence_is_measured_from_the_training_rows(self, ensemble, rows):
+        X, _ = rows
+        total = ensemble.confidence(X).sum(axis=1)
+        assert ensemble.evidence(X).shape == (len(X), 1)
+        np.testing.assert_allclose(ensemble.evidence(X)[:, 0], total - total.mean())
+
+    def test_members_are_trained_step_by_step(self, ensemble, rows):
+        X, codes = rows
+        scaled = (X - ensemble.mean) / ensemble.spread
+        rng = np.random.default_rng(0)
+        rng.permutation(7)  # of the classes into folds
+        for left_out, member in zip(ensemble.left_out, ensemble.members, strict=True):
+            kept = np.flatnonzero(~left_out)
+            inside = np.isin(codes - 2, kept)
+            weights = np.zeros((10, len(kept)), dtype=np.float32)
+            bias = np.zeros(len(kept), dtype=np.float32)
+            steps = Adam(weights, 0.01), Adam(bias, 0.01)
+            for _ in range(2):
+                own, others = (
+                    rng.permutation(np.flatnonzero(inside)),
+                    rng.permutation(np.flatnonzero(~inside)),
+                )
+                for start in range(0, len(own), 100):
+                    taken = own[start : start + 100]
+                    doubted = [others[k % len(others)] for k in range(start, start + len(taken))]
+                    batch = scaled[[*taken, *doubted]]
+                    target = np.searchsorted(kept, codes[taken] - 2)
+                    _, gradient = margin_entropy_loss(batch @ weights + bias, target, len(taken), 0.4, 0.2)
+                    steps[0].update(batch.T @ gradient)
+                    steps[1].update(gradient.sum(axis=0))
+            ((found, offsets),) = member.layers
+            assert found.dtype == offsets.dtype == np.float32
+            np.testing.assert_allclose(found, weights, rtol=1e-4, atol=1e-6)
+            np.testing.assert_allclose(offsets, bias, rtol=1e-4, atol=1e-6)
 
 
 def test_stays_on_scale_when_the_number_of_classes_changes():
