@@ -204,13 +204,14 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return features, labels
         except (ValueError, TypeError) as error:
             words = "X cannot be used; give one row of finite numbers per sample, and one label in training"
+            kind = TypeError if isinstance(error, TypeError) else ValueError
             try:
                 check_features(X, name="X")
                 if y is not None and table is not None:
+                    kind = ValueError  # of labels, whatever the version of scikit-learn makes of them
                     encode_labels(y, table.index, name="y")
             except (ValueError, TypeError) as own:
                 words = str(own)
-            kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(words if words == str(error) else f"{words} ({error})") from error
 
     @property

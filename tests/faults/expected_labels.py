@@ -68,11 +68,7 @@ expect(
         "empty": few,
     },
 )
-expect(
-    "Cosmo.fit",
-    "labels",
-    {"nested lists": same(warns=True), "a missing label": error(TypeError, *GAP.split(" … "))},
-)
+expect("Cosmo.fit", "labels", {"nested lists": same(warns=True)})
 some = {
     "no unseen class": na("the classes are those of the model"),
     "empty": few,

@@ -18,7 +18,7 @@ ROWS = {
         ("objects", "read-only", "memory-mapped", "float16", "float64", "not contiguous"), same()
     ),
     "one dimension": by_sklearn(ValueError, "Expected 2D array, got 1D array instead", "Reshape your data"),
-    "three dimensions": by_sklearn(ValueError, "Found array with dim 3, while dim <= 2 is required"),
+    "three dimensions": by_sklearn(ValueError, "Found array with dim 3", "<= 2"),
     "no columns": by_sklearn(ValueError, "Found array with 0 feature(s)", "a minimum of 1 is required"),
     "ragged": by_sklearn(ValueError, "setting an array element with a sequence"),
 }

@@ -6,6 +6,7 @@ import io
 import os
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def read_picture(item: str | os.PathLike[str] | NDArray[np.uint8], at_least: int
         return _rgb(_from_array(item))
     content = _file_bytes(item)
     try:
-        with Image.open(io.BytesIO(content), formats=_FORMATS) as picture:
+        with Image.open(io.BytesIO(content), formats=_formats()) as picture:
             if at_least:
                 picture.draft(None, (_DRAFT * at_least,) * 2)
             picture.load()
@@ -114,6 +115,13 @@ def read_picture(item: str | os.PathLike[str] | NDArray[np.uint8], at_least: int
         raise ItemError(f"{item}: far too many pixels for a picture; make it smaller ({error})") from error
     except Exception as error:  # decoders of damaged files raise nearly anything
         raise ItemError(f"{item}: not a picture that can be read ({_reason(error)})") from error
+
+
+@cache
+def _formats() -> list[str]:
+    """Return those formats that this version of Pillow knows."""
+    Image.init()
+    return [name for name in _FORMATS if name in Image.OPEN]
 
 
 def _file_bytes(item: Any) -> bytes:
