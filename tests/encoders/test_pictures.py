@@ -1,6 +1,7 @@
 """Every kind of picture file becomes the same upright RGB picture."""
 
 import io
+import warnings
 
 import numpy as np
 import pytest
@@ -45,7 +46,12 @@ def test_modes(tmp_path, mode):
     else:
         picture = Image.fromarray(values).convert("RGB").convert(mode)
     suffix = "tiff" if mode in ("CMYK", "YCbCr") else "png"
-    found = np.asarray(read_picture(saved(tmp_path / f"a.{suffix}", picture)))
+    path = saved(tmp_path / f"a.{suffix}", picture)
+    try:
+        Image.open(path).load()
+    except OSError:
+        pytest.skip("this version of Pillow cannot read what it writes")
+    found = np.asarray(read_picture(path))
     assert found.shape == (10, 20, 3)
     assert found[:, :10].max() <= 3
     assert found[:, 10:].min() >= 252
@@ -131,7 +137,8 @@ def test_too_many_pixels(tmp_path, monkeypatch):
     path = saved(tmp_path / "huge.png", Image.new("1", (300, 300)))
     for limit in (20_000, 60_000):  # Pillow refuses from twice its limit on, and warns before
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
-        with pytest.raises(ItemError, match="huge.png: far too many pixels"):
+        with warnings.catch_warnings(), pytest.raises(ItemError, match="huge.png: far too many pixels"):
+            warnings.simplefilter("error")
             read_picture(path)
 
 

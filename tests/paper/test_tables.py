@@ -154,7 +154,7 @@ class TestFill:
         frame = fill("main", nothing, DATASETS).set_index(["dataset", "row", "metric"])
         for one in wrong.itertuples():
             dataset = "AWA1" if one.dataset == "AWA" else one.dataset
-            row = frame.loc[(dataset, one.method, one.metric)]
+            row = frame.loc[[(dataset, one.method, one.metric)]].iloc[0]
             assert row["published"] == one.corrected != one.value
             assert row["note"] == one.note != ""
 

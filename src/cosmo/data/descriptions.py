@@ -79,8 +79,8 @@ def match_labels(labels: Iterable[Hashable], classes: pd.Index) -> pd.Index:
 
     Examples
     --------
-    >>> match_labels([1, 2, 1], pd.Index(["1", "2", "3"]))
-    Index(['1', '2', '1'], dtype='str')
+    >>> list(match_labels([1, 2, 1], pd.Index(["1", "2", "3"])))
+    ['1', '2', '1']
     """
     index = as_class_index(labels)
     if index.isin(classes).all():

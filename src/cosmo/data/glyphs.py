@@ -292,7 +292,7 @@ def _draw(
     side = _OVERSAMPLING * size
     fonts = [
         # The basic layout is the one every build of Pillow has.
-        ImageFont.truetype(_font_path(face), round(_EM * side), layout_engine=ImageFont.Layout.BASIC)
+        ImageFont.truetype(str(_font_path(face)), round(_EM * side), layout_engine=ImageFont.Layout.BASIC)
         for face in _FACES
     ]
     clean: dict[tuple[int, int], Image.Image] = {}

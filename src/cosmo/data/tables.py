@@ -169,8 +169,9 @@ def read_texts(
 
     Examples
     --------
-    >>> read_texts(pd.DataFrame({"text": ["hello", "bye"], "label": ["greet", "leave"]}))
-    (['hello', 'bye'], Index(['greet', 'leave'], dtype='str'))
+    >>> texts, y = read_texts(pd.DataFrame({"text": ["hello", "bye"], "label": ["greet", "leave"]}))
+    >>> texts, list(y)
+    (['hello', 'bye'], ['greet', 'leave'])
     """
     table, where = open_table(source)
     column = find_column(table, text, _TEXT_NAMES, where, "text")
