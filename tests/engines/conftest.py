@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from cosmo.engines.local import deaf_to_interrupts
 sys.path.append(str(Path(__file__).parent))  # for the workers, which get ours
 
 
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Any]:
-    """Two worker processes of one thread each."""
+@contextmanager
+def two_workers() -> Iterator[Any]:
+    """Start a cluster of two worker processes of one thread each."""
     distributed = pytest.importorskip("distributed")
     with deaf_to_interrupts():
         cluster = distributed.LocalCluster(
@@ -26,6 +27,20 @@ def cluster() -> Iterator[Any]:
             silence_logs=50,
         )
     with cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """Two workers that nobody kills: under load, it may take minutes until one is there again."""
+    with two_workers() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def mortal() -> Iterator[Any]:
+    """Two workers that may be killed."""
+    with two_workers() as cluster:
         yield cluster
 
 

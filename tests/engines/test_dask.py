@@ -42,12 +42,6 @@ def pids(engine: DaskEngine) -> dict[str, int]:
     return engine._client.run(os.getpid)
 
 
-@pytest.fixture(autouse=True)
-def both_workers(cluster: Any) -> None:
-    """A test may have killed one."""
-    until(lambda: len(cluster.scheduler.workers) == 2)
-
-
 class TestMap:
     def test_does_all_tasks_with_one_thread_each(self, engine: DaskEngine, tmp_path: Path):
         found = dict(engine.map(slow, range(20), common=0.01, folder=tmp_path))
@@ -91,11 +85,11 @@ class TestMap:
         until(lambda: not any(engine._client.processing().values()))
         assert len(list(log.iterdir())) <= 6
 
-    def test_a_killed_worker_costs_its_own_tasks(self, cluster: Any, tmp_path: Path):
+    def test_a_killed_worker_costs_its_own_tasks(self, mortal: Any, tmp_path: Path):
         log = tmp_path / "log"
         log.mkdir()
         said: list[str] = []
-        with DaskEngine(cluster.scheduler_address, report=said.append) as engine:
+        with DaskEngine(mortal.scheduler_address, report=said.append) as engine:
             victim = next(iter(pids(engine).values()))
 
             def kill() -> None:
@@ -112,13 +106,11 @@ class TestMap:
         assert 24 < len(list(log.iterdir())) <= 26
         assert any("whose tasks are done again" in line for line in said)
 
-    def test_a_task_that_kills_its_workers(self, cluster: Any, engine: DaskEngine, tmp_path: Path):
-        before, cluster.scheduler.allowed_failures = cluster.scheduler.allowed_failures, 0
-        try:
-            with pytest.raises(OSError, match="a task ended 1 workers, perhaps for want of memory"):
-                list(engine.map(dies, [0], common=0, folder=tmp_path))
-        finally:
-            cluster.scheduler.allowed_failures = before
+    def test_a_task_that_kills_its_workers(self, mortal: Any, tmp_path: Path):
+        mortal.scheduler.allowed_failures = 0
+        says = "a task ended 1 workers, perhaps for want of memory"
+        with DaskEngine(mortal.scheduler_address) as engine, pytest.raises(OSError, match=says):
+            list(engine.map(dies, [0], common=0, folder=tmp_path))
 
     @pytest.mark.parametrize(
         ("meddle", "message"),
@@ -252,24 +244,22 @@ class TestPrediction:
 
     def test_with_a_worker_killed(
         self,
-        engine: DaskEngine,
-        cluster: Any,
+        mortal: Any,
         model: Path,
         rows: Path,
         expected: dict[str, bytes],
         tmp_path: Path,
     ):
         out, done = tmp_path / "out", tmp_path / "out.parts" / "done"
-        victims: list[tuple[str, int]] = list(pids(engine).items())
 
         def kill() -> None:
             until(lambda: done.exists() and len(list(done.iterdir())) >= 2)
-            address, pid = victims[0]
+            address, pid = next(iter(victims.items()))
             os.kill(pid, signal.SIGKILL)
-            until(lambda: address not in cluster.scheduler.workers)
+            until(lambda: address not in mortal.scheduler.workers)
 
         def attempts() -> dict[str, int]:
-            log = cluster.scheduler.transition_log
+            log = mortal.scheduler.transition_log
             keys = [entry[0] for entry in log if entry[0].startswith("_predict") and entry[2] == "memory"]
             starts = [
                 entry[0] for entry in log if entry[0].startswith("_predict") and entry[2] == "processing"
@@ -277,11 +267,13 @@ class TestPrediction:
             assert set(keys) == set(starts)
             return {key: starts.count(key) for key in starts}
 
-        cluster.scheduler.transition_log.clear()
-        thread = Thread(target=kill)
-        thread.start()
-        summary = predict_partitions(Model.load(model), rows, out, keep=["id"], batch_size=4, engine=engine)
-        thread.join()
+        with DaskEngine(mortal.scheduler_address) as engine:
+            victims = pids(engine)
+            thread = Thread(target=kill)
+            thread.start()
+            loaded = Model.load(model)
+            summary = predict_partitions(loaded, rows, out, keep=["id"], batch_size=4, engine=engine)
+            thread.join()
         assert contents(out) == expected
         assert summary.rows == sum(len(pd.read_parquet(path)) for path in rows.rglob("*.parquet"))
         counts = attempts()
