@@ -39,8 +39,8 @@ NOTES = {
         fitting gates 22 %, AUC and FPR of the gates 22 %. A grid on per-sample maxima is as cheap as the
         exact way: the saving is the maxima's; exactness adds the best point and the whole curve.""",
     "inference": """
-        79 % of a large batch is the experts' matrix products, 10 % their soft-max, 8 % the gate, which
-        looks for the five largest of both tempered distributions. A single sample is bound by the calls
+        About nine tenths of a large batch are the experts' matrix products; the rest is their soft-max and
+        the gate, which looks for the five largest of both distributions, one of them tempered. A single sample is bound by the calls
         from Python: the products are an eighth of it.""",
     "seen_expert": """
         Both minimise the same function. The last lines below each table say where ours spends its time:
