@@ -39,9 +39,9 @@ NOTES = {
         fitting gates 22 %, AUC and FPR of the gates 22 %. A grid on per-sample maxima is as cheap as the
         exact way: the saving is the maxima's; exactness adds the best point and the whole curve.""",
     "inference": """
-        About nine tenths of a large batch are the experts' matrix products; the rest is their soft-max and
-        the gate, which looks for the five largest of both distributions, one of them tempered. A single sample is bound by the calls
-        from Python: the products are an eighth of it.""",
+        About nine tenths of a large batch are the experts' matrix products; the rest is their soft-max
+        and the gate, which looks for the five largest of both distributions, one of them tempered. A single
+        sample is bound by the calls from Python: the products are an eighth of it.""",
     "seen_expert": """
         Both minimise the same function. The last lines below each table say where ours spends its time:
         on CUB, products with the Hessian (28 %) and the preconditioner (18 %); where rows are many and
