@@ -41,12 +41,12 @@ NOTES = {
     "inference": """
         About nine tenths of a large batch are the experts' matrix products; the rest is their soft-max
         and the gate, which looks for the five largest of both distributions, one of them tempered. A single
-        sample is bound by the calls from Python: the products are an eighth of it.""",
+        sample is bound by the calls from Python: the products are a small part of it.""",
     "seen_expert": """
         Both minimise the same function. The last lines below each table say where ours spends its time:
-        on CUB, products with the Hessian (28 %) and the preconditioner (18 %); where rows are many and
-        classes few, the preconditioner takes half. It needs fewer passes over the rows where features are
-        correlated, as those of networks are. scikit-learn-intelex takes part where it is installed: version
+        on CUB, products with the Hessian (31 %) and the preconditioner (18 %); where rows are many and
+        classes few, the preconditioner takes nearly half. It needs fewer passes over the rows where features
+        are correlated, as those of networks are. scikit-learn-intelex takes part where it is installed: version
         2026.2 took 6.0 times scikit-learn's CPU time on CUB, to 3.4e-4 above the minimum, so it is not
         used.""",
     "experts": """
@@ -70,10 +70,11 @@ NOTES = {
         over.""",
     "cluster": """
         Of a row in a large partition, 46 % is prediction, 38 % reading, 9 % writing. The workers keep the
-        memory that a batch has freed; left to Dask, which returns it to the system at once, a row
-        costs half as much again. Every partition adds about 27 ms
-        of CPU whatever its size, to open it, to look at its columns and to find the numerical libraries, and
-        every task some milliseconds of the client and of the scheduler: a partition should take seconds.""",
+        memory that a batch has freed; left to Dask, which returns it to the system at once, predictions
+        cost a quarter more (`MALLOC_TRIM_THRESHOLD_=65536 python benchmarks/inference.py` shows it).
+        Every partition adds some tens of milliseconds of CPU whatever its size, to open it, to look at its
+        columns and to find the numerical libraries, and every task some milliseconds of the
+        client and of the scheduler: a partition should take seconds.""",
 }
 """What limits each: shares of CPU time from profiles of the same work."""
 

@@ -32,7 +32,7 @@ _AHEAD = 2  # tasks with the cluster for each thread of it: one at work, one to 
 _LOOK = 5.0  # seconds between two looks at who is there
 _REMIND = 30.0  # seconds between two lines that say that nobody is
 _ANSWER = 30.0  # seconds that a scheduler may take to answer
-# A worker that gives memory back after each batch, as Dask has it, takes half as long again for predictions.
+# A worker that gives memory back after each batch, as Dask has it, takes a quarter longer for predictions.
 _KEEPS_MEMORY = {"MALLOC_TRIM_THRESHOLD_": 2**27, "MALLOC_MMAP_THRESHOLD_": 2**25}
 _PACKAGES = ("cosmo-gzsl", "numpy", "scipy", "scikit-learn", "pandas")
 _HOW = (
