@@ -47,8 +47,8 @@ NOTES = {
         on CUB, products with the Hessian (31 %) and the preconditioner (18 %); where rows are many and
         classes few, the preconditioner takes nearly half. It needs fewer passes over the rows where features
         are correlated, as those of networks are. scikit-learn-intelex takes part where it is installed:
-        version 2026.2 took 6.0 times scikit-learn's CPU time on CUB, to 3.4e-4 above the minimum, so it is not
-        used.""",
+        version 2026.2 took 6.0 times scikit-learn's CPU time on CUB, to 3.4e-4 above the minimum, so it is
+        not used.""",
     "experts": """
         One eigendecomposition per side serves the whole grid of regularisers. It is a third of the
         choice; 40 % scores the held-out rows for each pair, 26 % solves for the pairs.""",
