@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from cosmo import DAP, ESZSL, ConfidenceGate, Cosmo, MaxSoftmaxGate, classifier
+from cosmo import DAP, ESZSL, ConfidenceGate, Cosmo, MaxSoftmaxGate, classifier, combinations
 from cosmo.data import load_glyphs
 from cosmo.metrics import gzsl_scores
 from cosmo.protocol import Protocol, hold_out
@@ -195,14 +195,40 @@ class TestBatches:
             for ask in (model.predict, model.predict_proba):
                 np.testing.assert_array_equal(self.in_batches(ask, X, size), ask(X))
 
+    @pytest.fixture
+    def rivals(self, model, test):
+        """A model with pairs of classes so alike that rounding decides between them."""
+        model.experts_ = replace(model.experts_)
+        weights = model.experts_._both_weights.copy()
+        noise = np.random.default_rng(0).normal(size=weights.shape) / 2**22
+        weights[:, 1::2] = weights[:, ::2] * (1 + noise[:, ::2])
+        vars(model.experts_)["_both_weights"] = weights.astype(np.float32)
+        return model, test[0].astype(np.float32)
+
     @pytest.mark.parametrize("size", SIZES)
-    def test_of_any_rows(self, model, test, size):
+    def test_any_rows(self, model, test, size):
         X = test[0].astype(np.float32)
+        np.testing.assert_array_equal(self.in_batches(model.predict, X, size), model.predict(X))
         proba = model.predict_proba(X)
         np.testing.assert_allclose(self.in_batches(model.predict_proba, X, size), proba, rtol=1e-4)
-        changed = self.in_batches(model.predict, X, size) != model.predict(X)
-        best = np.sort(proba[changed], axis=1)
-        assert np.all(best[:, -1] - best[:, -2] < 1e-5)  # only a tie may fall the other way
+
+    @pytest.mark.parametrize("size", SIZES)
+    def test_classes_that_rounding_decides(self, rivals, size):
+        model, X = rivals
+        labels = model.predict(X)
+        np.testing.assert_array_equal(self.in_batches(model.predict, X, size), labels)
+        np.testing.assert_array_equal(model.predict(np.asfortranarray(X)), labels)
+        order = np.random.default_rng(size).permutation(len(X))
+        np.testing.assert_array_equal(self.in_batches(model.predict, X[order], size), labels[order])
+        best = model.classes_[self.in_batches(model.predict_proba, X, size).argmax(axis=1)]
+        np.testing.assert_array_equal(best, labels)
+        np.testing.assert_array_equal(model.predict_top(X[:size])[0][:, 0], labels[:size])
+
+    def test_rounding_would_decide(self, rivals, monkeypatch):
+        """Without care, the classes of the test before would depend on the batch."""
+        model, X = rivals
+        monkeypatch.setattr(combinations, "_ROUNDING", 0.0)
+        assert any((self.in_batches(model.predict, X, size) != model.predict(X)).any() for size in self.SIZES)
 
     def test_memory_does_not_grow_with_the_batch(self, model, test, monkeypatch):
         monkeypatch.setattr(classifier, "_ROWS", 256)

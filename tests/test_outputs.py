@@ -66,6 +66,14 @@ class TestSummary:
             np.testing.assert_allclose(seen, [0.7, 0.6, 0.4, 0.5])
             np.testing.assert_allclose(unseen, [2 / 3, 1, 0.75, 0.5])  # no mass counts as uniform
 
+    def test_rivals(self):
+        seen = np.array([[0.5, 0.49, 0.01], [0.5, 0.5, 0.0], [0.8, 0.1, 0.1]])
+        unseen = np.array([[0.1, 0.2], [0.1, 0.2], [0.2, 0.199]])
+        out = ExpertOutputs(pd.Index(list("abc")), pd.Index(list("yz")), seen, unseen)
+        assert [rows.tolist() for rows in out.rivals(0.01)] == [[False, False, True], [False, True, False]]
+        assert [rows.tolist() for rows in out.rivals(0.03)] == [[False, False, True], [True, True, False]]
+        assert [rows.any() for rows in out[2:].rivals(0.001)] == [False, False]
+
     def test_true_side_and_gain(self):
         out = make()
         np.testing.assert_array_equal(out.is_seen, [True, False, False, False])

@@ -166,9 +166,19 @@ class TestTopK:
 
 def test_a_soft_max_of_the_last_columns():
     scores = random_scores(0, 3.0, 2_000, 50).astype(np.float32)
-    whole = softmax(scores / np.float32(0.7), axis=1)
-    np.testing.assert_array_equal(soften(scores, 0.7), whole)
+    whole = soften(scores, 0.7)
+    np.testing.assert_allclose(whole, softmax(scores / np.float32(0.7), axis=1), rtol=1e-6)
     np.testing.assert_array_equal(soften(scores, 0.7, first=30), whole[:, 30:])
+
+
+@pytest.mark.parametrize("n_classes", [50, 4096, 4097, 9000])
+def test_rows_do_not_depend_on_their_neighbours(n_classes):
+    scores = random_scores(0, 3.0, 12, n_classes).astype(np.float32)
+    whole = soften(scores, 0.7)
+    for row in range(12):
+        alone = soften(scores[row : row + 1], 0.7)
+        np.testing.assert_array_equal(alone[0], whole[row])
+        np.testing.assert_array_equal(top_k(alone, 5, 3.0)[0], top_k(whole, 5, 3.0)[row])
 
 
 def test_cube_roots_in_single_precision():

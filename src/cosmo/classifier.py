@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 # Experts are asked about so many rows at a time that what they say stays in the cache, or among very many
 # classes does not take new memory each time.
-_ROWS, _CELLS = 2048, 2**21
+_ROWS, _CELLS = 3072, 2**21
 
 
 class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -271,23 +271,42 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return cast(NDArray[np.float32], X) if as_fitted and self.experts_.linear else self._check_rows(X)
 
     def _ask(self, features: NDArray[np.float32]) -> Iterator[tuple[slice, ExpertOutputs]]:
-        """Yield what both experts say, some rows at a time."""
-        step = max(1, min(_ROWS, _CELLS // len(self.experts_.classes)))
+        """Yield what both experts say, some rows at a time, as many each time."""
+        most = max(1, min(_ROWS, _CELLS // len(self.experts_.classes)))
+        step = -(-len(features) // -(-len(features) // most))
         for first in range(0, len(features), step):
             rows = slice(first, min(first + step, len(features)))
-            with config_context(assume_finite=True), np.errstate(over="ignore", invalid="ignore"):
-                try:
-                    outputs = self.experts_.answers(features[rows])
-                except FloatingPointError as error:
-                    with config_context(assume_finite=False):
-                        self._check_rows(features)
-                    raise ValueError(f"{error}: the features are too large") from error
-            yield rows, outputs
+            yield rows, self._answers(features[rows])
+
+    def _answers(self, features: NDArray[np.float32]) -> ExpertOutputs:
+        with config_context(assume_finite=True), np.errstate(over="ignore", invalid="ignore"):
+            try:
+                return self.experts_.answers(features)
+            except FloatingPointError as error:
+                with config_context(assume_finite=False):
+                    self._check_rows(features)
+                raise ValueError(f"{error}: the features are too large") from error
+
+    def _alone(
+        self, features: NDArray[np.float32], undecided: NDArray[np.intp]
+    ) -> Iterator[tuple[int, ExpertOutputs]]:
+        """Yield the undecided rows of a batch, and what both experts say when asked about that row only.
+
+        Sums are rounded differently in another batch. Where that can tip the balance, the sums of a single
+        row decide, so that the class is the same in any batch.
+        """
+        for row in undecided:
+            yield row, self._answers(np.ascontiguousarray(features[row : row + 1]))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the class of each sample, among seen and unseen classes."""
-        columns = [self.combination_.predict(outputs) for _, outputs in self._ask(self._rows(X))]
-        return self.experts_.classes.to_numpy()[np.concatenate(columns)]
+        """Return the class of each sample, among seen and unseen classes: the same in any batch."""
+        features = self._rows(X)
+        columns = np.empty(len(features), dtype=np.intp)
+        for rows, outputs in self._ask(features):
+            columns[rows], undecided = self.combination_.decide(outputs)
+            for row, alone in self._alone(features[rows], undecided):
+                columns[rows][row] = self.combination_.predict(alone)[0]
+        return self.experts_.classes.to_numpy()[columns]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Return the distribution over `classes_` for each sample; its argmax is the prediction."""
@@ -295,10 +314,17 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         order = self.experts_.classes.get_indexer(self.experts_.descriptions.index)
         proba = np.empty((len(features), len(order)))
         for rows, outputs in self._ask(features):
-            scores = self.combination_.scores(outputs)
+            scores = self._scores(features[rows], outputs)
             scores /= scores.sum(axis=1, keepdims=True)
             proba[rows] = scores[:, order]
         return proba
+
+    def _scores(self, features: NDArray[np.float32], outputs: ExpertOutputs) -> NDArray[Any]:
+        scores = self.combination_.scores(outputs)
+        if len(outputs) > 1:
+            for row, alone in self._alone(features, self.combination_.decide(outputs)[1]):
+                scores[row] = self.combination_.scores(alone)[0]
+        return scores
 
     def predict_top(
         self, X: ArrayLike, top: int = 3
@@ -322,7 +348,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         columns = np.empty((len(features), top), dtype=np.intp)
         proba, p_seen = np.empty((len(features), top)), np.empty(len(features))
         for rows, outputs in self._ask(features):
-            scores = self.combination_.scores(outputs)
+            scores = self._scores(features[rows], outputs)
             mass, each = scores.sum(axis=1), np.arange(len(scores))
             for k in range(top):  # a few maxima are cheaper than a sort
                 best = columns[rows, k] = scores.argmax(axis=1)

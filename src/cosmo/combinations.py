@@ -34,6 +34,8 @@ __all__ = [
 
 SOFTNESSES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _EPSILON = float(np.finfo(np.float64).eps)
+# More than ten times what rounding does to a probability when its sample is asked about in another batch.
+_ROUNDING = 1e-4
 PRIOR_WEIGHTS = tuple(round(0.05 * i, 2) for i in range(20))
 
 
@@ -75,9 +77,10 @@ class Combination(BaseEstimator, ABC):  # type: ignore[misc]
 
     def predict(self, outputs: ExpertOutputs) -> NDArray[np.intp]:
         """Return the predicted column of `[seen | unseen]` for each sample."""
-        return np.where(
-            self.takes_for_unseen(outputs), outputs.unseen_choice + outputs.n_seen, self.seen_choice(outputs)
-        )
+        return self._columns(outputs, self.takes_for_unseen(outputs))
+
+    def _columns(self, outputs: ExpertOutputs, unseen: NDArray[np.bool_]) -> NDArray[np.intp]:
+        return np.where(unseen, outputs.unseen_choice + outputs.n_seen, self.seen_choice(outputs))
 
 
 class GatedMixture(Combination):
@@ -256,6 +259,17 @@ class GatedMixture(Combination):
     def seen_choice(self, outputs: ExpertOutputs) -> NDArray[np.intp]:
         """Return the seen expert's best class."""
         return outputs.seen_choice
+
+    def decide(self, outputs: ExpertOutputs) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return what `predict` does, and which samples hang in the balance.
+
+        Their answer may change if the experts' sums are rounded otherwise, as they are in another batch.
+        """
+        point, flips = self.operating_point_, self.flips(outputs)
+        unseen = point.threshold > flips
+        undecided = np.abs(flips - point.threshold) < _ROUNDING * (1 + point.softness)
+        undecided |= np.where(unseen, *outputs.rivals(_ROUNDING))
+        return self._columns(outputs, unseen), np.flatnonzero(undecided)
 
     def belief(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return `p(U)` of each sample at the operating point (0 or 1 for a hard gate)."""

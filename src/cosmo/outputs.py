@@ -237,6 +237,16 @@ class ExpertOutputs:
     def _best_share_unseen(self) -> NDArray[np.float64]:
         return _share(self._best_unseen, self.unseen)
 
+    def rivals(self, tolerance: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return for which samples the unseen, and the seen, expert has a second class as good as its best.
+
+        It is when its probability is that of the best but for a share of `tolerance`.
+        """
+        return (
+            _rivals(self.unseen, self._best_unseen, tolerance),
+            _rivals(self.seen, self._best_seen, tolerance),
+        )
+
     def top_seen(self, k: int, temperature: float = 1.0) -> NDArray[Any]:
         """Return the seen expert's `k` largest probabilities at a temperature, largest first."""
         return self._top("seen", k, temperature)
@@ -289,6 +299,14 @@ def _rows(proba: NDArray[Any], whose: str, *, joint: bool = False) -> NDArray[An
 
 def _take(values: NDArray[Any], columns: NDArray[np.intp]) -> NDArray[Any]:
     return values[np.arange(len(values)), columns]
+
+
+def _rivals(proba: NDArray[Any], best: NDArray[np.float64], tolerance: float) -> NDArray[np.bool_]:
+    good = proba >= ((1 - tolerance) * best).astype(proba.dtype)[:, None]
+    if np.count_nonzero(good) == len(proba):  # nearly always; counting row by row takes longer
+        return np.zeros(len(proba), dtype=bool)
+    several: NDArray[np.bool_] = np.count_nonzero(good, axis=1) > 1
+    return several
 
 
 def _share(best: NDArray[np.float64], proba: NDArray[Any]) -> NDArray[np.float64]:

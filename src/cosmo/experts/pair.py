@@ -27,6 +27,8 @@ from cosmo.validation import encode_labels
 
 __all__ = ["ExpertPair", "fit_seen_expert"]
 
+_ABREAST = 8  # numbers in a register
+
 
 def fit_seen_expert(seen: BaseEstimator, X: NDArray[np.float32], codes: NDArray[np.intp]) -> Any:
     """Fit a copy of a scikit-learn classifier; its labels are ranks of the classes in `codes`."""
@@ -153,18 +155,24 @@ class ExpertPair:
 
     @cached_property
     def _both_weights(self) -> NDArray[np.float32] | None:
-        """Weights of both experts side by side, if both are linear: one product reads the rows once."""
+        """Weights of both experts side by side, if both are linear: one product reads the rows once.
+
+        Empty columns fill up what processors work on at a time.
+        """
         seen, unseen = self.seen, self.unseen
         plain = type(seen) in (LogisticRegression, SoftmaxRegression) and len(seen.classes_) > 2
         alone = self.observer is None and not isinstance(unseen, DetectsNovelty)
-        if not (plain and alone and not unseen.native and seen.coef_.dtype == np.float32):
+        if not (plain and alone) or unseen.native or self._class_weights is None:
             return None
-        return None if self._class_weights is None else np.hstack([seen.coef_.T, self._class_weights])
+        columns = [seen.coef_.T.astype(np.float32, copy=False), self._class_weights]
+        return np.hstack([np.pad(some, ((0, 0), (0, -some.shape[1] % _ABREAST))) for some in columns])
 
     def _ask(self, X: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the seen expert's probabilities and the unseen expert's scores."""
         if self._both_weights is not None:
-            seen, scores = np.hsplit(X @ self._both_weights, [len(self.seen_classes)])
+            both, n_seen = X @ self._both_weights, len(self.seen_classes)
+            first = n_seen + -n_seen % _ABREAST
+            seen, scores = both[:, :n_seen], both[:, first : first + len(self.classes)]
             seen += self.seen.intercept_
             return soften(seen, 1.0), scores  # not in place: what lies together is worked on faster
         weights = self._class_weights
