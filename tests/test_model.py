@@ -124,7 +124,8 @@ def accuracies(model, data, label, rows):
 
 def test_promotion_raises_the_class_and_keeps_the_others(data, path, tmp_path):
     changes = []
-    for label in data.unseen_classes[:6]:
+    # All: pictures drawn a little differently may move the operating point, and with it some classes.
+    for label in data.unseen_classes:
         model = Model.load(path)
         rows = np.flatnonzero(data.labels == label)
         before = accuracies(model, data, label, rows[10:])

@@ -189,7 +189,8 @@ def check_descriptions(
         raise ValueError(f"{name} describes a class more than once: {_some(twice)}; keep one row for each")
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            values = descriptions.to_numpy(dtype=np.float32, na_value=np.nan)
+            # Column by column, however the table came about: products of matrices round by their layout.
+            values = np.asfortranarray(descriptions.to_numpy(dtype=np.float32, na_value=np.nan))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name} must hold numbers only: {error}; encode words as numbers first") from error
     bad = first_bad(values)
