@@ -29,54 +29,49 @@ HERE = Path(__file__).parent
 
 NOTES = {
     "startup": """
-        `cosmo --help` imports no command; a third of its time is Python's own start. The classifier needs
-        what it stands on: 65 % of its import is scikit-learn (60 % of that `scipy.stats`), 14 % pandas.""",
+        `cosmo --help` imports no command, so a good part of its time is Python's own start. The classifier
+        needs what it stands on: most of its import is scikit-learn's (`python -X importtime` shows it).""",
     "selection": """
         The grid is the authors' search, vectorised over samples and classes, on the same matrices in the
-        same process: 58 % of its time combines the experts, cell after cell, and 27 % counts who is
-        right. Of the exact way, 42 % checks the given probabilities, 40 % chooses the operating point
-        (sorting flips once per softness), 14 % is the test curve. Of the study, choosing takes 40 %,
-        fitting gates 22 %, AUC and FPR of the gates 22 %. A grid on per-sample maxima is as cheap as the
-        exact way: the saving is the maxima's; exactness adds the best point and the whole curve.""",
+        same process: it combines the experts and counts who is right, cell after cell. A grid on per-sample
+        maxima is as cheap as the exact way: the saving is the maxima's; exactness adds the best point and
+        the whole curve. What is left of the exact way is the gate's look for the largest probabilities, and
+        sorting flips once per softness.""",
     "inference": """
-        About nine tenths of a large batch are the experts' matrix products; the rest is their soft-max
-        and the gate, which looks for the five largest of both distributions, one of them tempered. A single
-        sample is bound by the calls from Python: the products are a small part of it.""",
+        Nearly all of a large batch is the experts' matrix products; the rest is their soft-max and the gate,
+        which looks for the five largest of both distributions, one of them tempered. A single sample is bound
+        by the calls from Python: the products are a small part of it.""",
     "seen_expert": """
-        Both minimise the same function. The last lines below each table say where ours spends its time:
-        on CUB, products with the Hessian (31 %) and the preconditioner (18 %); where rows are many and
-        classes few, the preconditioner takes nearly half. It needs fewer passes over the rows where features
-        are correlated, as those of networks are. scikit-learn-intelex takes part where it is installed:
-        version 2026.2 took 6.0 times scikit-learn's CPU time on CUB, to 3.4e-4 above the minimum, so it is
-        not used.""",
+        Both minimise the same function. The last lines below each table say where ours spends its time. It
+        needs fewer passes over the rows where features are correlated, as those of networks are.
+        scikit-learn-intelex takes part where it is installed: version 2026.2 took 6.0 times scikit-learn's
+        CPU time on CUB, to 3.4e-4 above the minimum, so it is not used.""",
     "experts": """
-        One eigendecomposition per side serves the whole grid of regularisers. It is a third of the
-        choice; 40 % scores the held-out rows for each pair, 26 % solves for the pairs.""",
+        One eigendecomposition per side serves the whole grid of regularisers. What remains is to solve for
+        each pair, and to score the held-out rows with each solution.""",
     "lago": """
-        With soft groups, 26 % turns features to their principal axes, once; 39 % learns the detectors of
-        attributes and 25 % the groups. Inside both, the gates over groups take 27 % and the
-        log-probabilities of classes 13 %. With hard groups the axes are 34 %, the detectors 53 %:
-        products with the features 18 %, log-probabilities 17 %, gates 14 %.""",
+        Features are turned to their principal axes once; learning the detectors of attributes, and with soft
+        groups the groups, is products with the features, gates over groups and log-probabilities.""",
     "streaming": """
-        45 % of the stream's CPU time is prediction (more than half of that the experts), 29 % turns
-        columns of Parquet into rows, 22 % writes numbers as digits.""",
+        A stream's time is prediction, turning columns of Parquet into rows, and writing numbers as
+        digits.""",
     "growth": """
-        With few features and classes, 70 % of a stream is prediction, and the gate and the mixture (30 %)
-        cost more than the experts (24 %); with 21,000 classes the experts take 65 %, with 2,048 features
-        54 %. An exact curve is a sort (a sixth of it) and passes over arrays, which beyond the cache of
-        the processor grow faster than linearly. Of a fit with 8,000 samples, 71 % chooses ESZSL's
-        regularisers and 20 % is the seen expert; with 32,000 samples, 56 % and 34 %. With more features
-        than these, ESZSL's decomposition of a matrix of features x features (12 % with 1,024) will take
-        over.""",
+        With few features and classes, the gate and the mixture cost more than the experts; with many, the
+        experts take over. An exact curve is a sort and passes over arrays, which beyond the cache of the
+        processor grow faster than linearly. Of a fit, the choice of ESZSL's regularisers takes most, then the
+        seen expert. With more features than these, ESZSL's decomposition of a matrix of features x features
+        will take over.""",
     "cluster": """
-        Of a row in a large partition, 46 % is prediction, 38 % reading, 9 % writing. The workers keep the
-        memory that a batch has freed; left to Dask, which returns it to the system at once, predictions
-        cost a quarter more (`MALLOC_TRIM_THRESHOLD_=65536 python benchmarks/inference.py` shows it).
-        Every partition adds some tens of milliseconds of CPU whatever its size, to open it, to look at its
-        columns and to find the numerical libraries, and every task some milliseconds of the
-        client and of the scheduler: a partition should take seconds.""",
+        The workers keep the memory that a batch has freed; left to Dask, which returns it to the system at
+        once, predictions cost more (`MALLOC_TRIM_THRESHOLD_=65536 python benchmarks/inference.py` shows it).
+        Every partition costs something whatever its size, to open it, to look at its columns and to find the
+        numerical libraries, and so does every task, in the client and the scheduler: a partition should take
+        seconds.""",
+    "where": """
+        Shares below 6 % are left out, and functions that only pass the work on. A share that is much larger
+        than the sum of those below it is the function's own, or that of a library which it asks.""",
 }
-"""What limits each: shares of CPU time from profiles of the same work."""
+"""What limits each; the shares are in the last part."""
 
 
 class Part(NamedTuple):
@@ -133,6 +128,7 @@ PARTS = {
         ["cluster.py"],
         "Rows a second of this process and of one and two workers, and against the size of partitions",
     ),
+    "where": Part("Where the time goes", ["where.py"]),
 }
 """The benchmarks in the order of the page."""
 
@@ -182,7 +178,7 @@ def page(sections: dict[str, str]) -> str:
         "# Performance\n\nWritten by `make bench` (`benchmarks/report.py`): every figure was printed by the "
         f"program named above it, on {os.cpu_count()} cores ({platform.machine()}, Python "
         f"{platform.python_version()}, {packages}). Seconds are those of this machine; compare ratios "
-        "within a table. The shares of time in the texts are from profiles of the same work, made apart. "
+        "within a table. The last part shows where the time goes. "
         "Programs with `--full` take longer and run only when `benchmarks/report.py --only` names them.\n"
     )
     return "\n".join([head, *sections.values()])
