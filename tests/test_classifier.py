@@ -1,8 +1,5 @@
 """`Cosmo`, the estimator: behaviour, bad input, and scikit-learn's own checks."""
 
-import tracemalloc
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from cosmo import DAP, ESZSL, ConfidenceGate, Cosmo, MaxSoftmaxGate, classifier, combinations
+from cosmo import DAP, ESZSL, ConfidenceGate, Cosmo, MaxSoftmaxGate
 from cosmo.data import load_glyphs
 from cosmo.metrics import gzsl_scores
 from cosmo.protocol import Protocol, hold_out
@@ -169,77 +166,8 @@ def test_protocol_and_estimator_agree_on_the_hold_out(data):
     np.testing.assert_array_equal(outputs.classes[outputs.labels], data.labels[protocol.hold_out.gzsl_val])
 
 
-class TestBatches:
-    """However samples are put into batches, the answers are the same."""
-
-    SIZES = (1, 2, 3, 7, 64, 1000)
-
-    @staticmethod
-    def in_batches(ask, X, size):
-        return np.concatenate([ask(X[first : first + size]) for first in range(0, len(X), size)])
-
-    @pytest.fixture
-    def exact(self, model):
-        """A model whose scores are sums without rounding, for rows of whole numbers."""
-        model.experts_ = replace(model.experts_)
-        weights = np.round(8 * model.experts_._both_weights) / 8
-        vars(model.experts_)["_both_weights"] = np.clip(weights, -16, 16)
-        rows = np.random.default_rng(0).integers(-2, 3, (150, weights.shape[0]))
-        return model, rows.astype(np.float32)
-
-    @pytest.mark.parametrize("size", SIZES)
-    def test_to_the_last_bit_but_for_rounded_products(self, exact, size, monkeypatch):
-        model, X = exact
-        for block in (2048, 32):
-            monkeypatch.setattr(classifier, "_ROWS", block)
-            for ask in (model.predict, model.predict_proba):
-                np.testing.assert_array_equal(self.in_batches(ask, X, size), ask(X))
-
-    @pytest.fixture
-    def rivals(self, model, test):
-        """A model with pairs of classes so alike that rounding decides between them."""
-        model.experts_ = replace(model.experts_)
-        weights = model.experts_._both_weights.copy()
-        noise = np.random.default_rng(0).normal(size=weights.shape) / 2**22
-        weights[:, 1::2] = weights[:, ::2] * (1 + noise[:, ::2])
-        vars(model.experts_)["_both_weights"] = weights.astype(np.float32)
-        return model, test[0].astype(np.float32)
-
-    @pytest.mark.parametrize("size", SIZES)
-    def test_any_rows(self, model, test, size):
-        X = test[0].astype(np.float32)
-        np.testing.assert_array_equal(self.in_batches(model.predict, X, size), model.predict(X))
-        proba = model.predict_proba(X)
-        np.testing.assert_allclose(self.in_batches(model.predict_proba, X, size), proba, rtol=1e-4)
-
-    @pytest.mark.parametrize("size", SIZES)
-    def test_classes_that_rounding_decides(self, rivals, size):
-        model, X = rivals
-        labels = model.predict(X)
-        np.testing.assert_array_equal(self.in_batches(model.predict, X, size), labels)
-        np.testing.assert_array_equal(model.predict(np.asfortranarray(X)), labels)
-        order = np.random.default_rng(size).permutation(len(X))
-        np.testing.assert_array_equal(self.in_batches(model.predict, X[order], size), labels[order])
-        best = model.classes_[self.in_batches(model.predict_proba, X, size).argmax(axis=1)]
-        np.testing.assert_array_equal(best, labels)
-        np.testing.assert_array_equal(model.predict_top(X[:size])[0][:, 0], labels[:size])
-
-    def test_rounding_would_decide(self, rivals, monkeypatch):
-        """Without care, the classes of the test before would depend on the batch."""
-        model, X = rivals
-        monkeypatch.setattr(combinations, "_ROUNDING", 0.0)
-        assert any((self.in_batches(model.predict, X, size) != model.predict(X)).any() for size in self.SIZES)
-
-    def test_memory_does_not_grow_with_the_batch(self, model, test, monkeypatch):
-        monkeypatch.setattr(classifier, "_ROWS", 256)
-        peaks = []
-        for times in (20, 80):
-            X = np.repeat(test[0][:128], times, axis=0).astype(np.float32)
-            tracemalloc.start()
-            model.predict(X)
-            peaks.append(tracemalloc.get_traced_memory()[1] - 16 * len(X))  # the answers themselves
-            tracemalloc.stop()
-        assert peaks[1] < 1.5 * peaks[0]
+class TestRows:
+    """What is asked about is looked at, even where that is left to the experts."""
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
     @pytest.mark.parametrize("ask", ["predict", "predict_proba", "predict_top"])

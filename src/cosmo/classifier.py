@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -24,6 +25,7 @@ from cosmo.curve import SeenUnseenCurve
 from cosmo.experts import ESZSL, ExpertPair, UnseenExpert, make_seen_expert
 from cosmo.explanation import Explanation, explain
 from cosmo.gates import ConfidenceGate, Gate
+from cosmo.inference import Inference
 from cosmo.metrics import GZSLScores, harmonic_mean, per_class_accuracy
 from cosmo.mixture import Smoothing
 from cosmo.outputs import ExpertOutputs
@@ -34,10 +36,6 @@ from cosmo.validation import as_class_index, as_number, check_descriptions, chec
 __all__ = ["Cosmo"]
 
 logger = logging.getLogger(__name__)
-
-# Experts are asked about so many rows at a time that what they say stays in the cache, or among very many
-# classes does not take new memory each time.
-_ROWS, _CELLS = 3072, 2**21
 
 
 class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -257,7 +255,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return features
 
     def _rows(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Return checked rows; whether those for linear experts are finite, `_ask` will find out."""
+        """Return checked rows; whether those for linear experts are finite, `_inference` will find out."""
         check_is_fitted(self, "experts_")
         as_fitted = (
             isinstance(X, np.ndarray)
@@ -270,61 +268,29 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         return cast(NDArray[np.float32], X) if as_fitted and self.experts_.linear else self._check_rows(X)
 
-    def _ask(self, features: NDArray[np.float32]) -> Iterator[tuple[slice, ExpertOutputs]]:
-        """Yield what both experts say, some rows at a time, as many each time."""
-        most = max(1, min(_ROWS, _CELLS // len(self.experts_.classes)))
-        step = -(-len(features) // -(-len(features) // most))
-        for first in range(0, len(features), step):
-            rows = slice(first, min(first + step, len(features)))
-            yield rows, self._answers(features[rows])
-
-    def _answers(self, features: NDArray[np.float32]) -> ExpertOutputs:
+    @contextmanager
+    def _inference(self, features: NDArray[np.float32]) -> Iterator[Inference]:
+        """Yield who answers questions about these rows; if they turn out not to be finite, say so."""
         with config_context(assume_finite=True), np.errstate(over="ignore", invalid="ignore"):
             try:
-                return self.experts_.answers(features)
+                yield Inference(self.experts_, self.combination_)
             except FloatingPointError as error:
                 with config_context(assume_finite=False):
                     self._check_rows(features)
                 raise ValueError(f"{error}: the features are too large") from error
 
-    def _alone(
-        self, features: NDArray[np.float32], undecided: NDArray[np.intp]
-    ) -> Iterator[tuple[int, ExpertOutputs]]:
-        """Yield the undecided rows of a batch, and what both experts say when asked about that row only.
-
-        Sums are rounded differently in another batch. Where that can tip the balance, the sums of a single
-        row decide, so that the class is the same in any batch.
-        """
-        for row in undecided:
-            yield row, self._answers(np.ascontiguousarray(features[row : row + 1]))
-
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each sample, among seen and unseen classes: the same in any batch."""
         features = self._rows(X)
-        columns = np.empty(len(features), dtype=np.intp)
-        for rows, outputs in self._ask(features):
-            columns[rows], undecided = self.combination_.decide(outputs)
-            for row, alone in self._alone(features[rows], undecided):
-                columns[rows][row] = self.combination_.predict(alone)[0]
-        return self.experts_.classes.to_numpy()[columns]
+        with self._inference(features) as inference:
+            return self.experts_.classes.to_numpy()[inference.predict(features)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Return the distribution over `classes_` for each sample; its argmax is the prediction."""
         features = self._rows(X)
         order = self.experts_.classes.get_indexer(self.experts_.descriptions.index)
-        proba = np.empty((len(features), len(order)))
-        for rows, outputs in self._ask(features):
-            scores = self._scores(features[rows], outputs)
-            scores /= scores.sum(axis=1, keepdims=True)
-            proba[rows] = scores[:, order]
-        return proba
-
-    def _scores(self, features: NDArray[np.float32], outputs: ExpertOutputs) -> NDArray[Any]:
-        scores = self.combination_.scores(outputs)
-        if len(outputs) > 1:
-            for row, alone in self._alone(features, self.combination_.decide(outputs)[1]):
-                scores[row] = self.combination_.scores(alone)[0]
-        return scores
+        with self._inference(features) as inference:
+            return inference.predict_proba(features, order)
 
     def predict_top(
         self, X: ArrayLike, top: int = 3
@@ -344,17 +310,8 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         features = self._rows(X)
         classes = self.experts_.classes.to_numpy()
-        top = min(top, len(classes))
-        columns = np.empty((len(features), top), dtype=np.intp)
-        proba, p_seen = np.empty((len(features), top)), np.empty(len(features))
-        for rows, outputs in self._ask(features):
-            scores = self._scores(features[rows], outputs)
-            mass, each = scores.sum(axis=1), np.arange(len(scores))
-            for k in range(top):  # a few maxima are cheaper than a sort
-                best = columns[rows, k] = scores.argmax(axis=1)
-                proba[rows, k] = scores[each, best] / mass
-                scores[each, best] = -1
-            p_seen[rows] = 1 - self.combination_.belief(outputs)
+        with self._inference(features) as inference:
+            columns, proba, p_seen = inference.predict_top(features, min(top, len(classes)))
         return classes[columns], proba, p_seen
 
     def score(self, X: ArrayLike, y: Iterable[Hashable]) -> float:

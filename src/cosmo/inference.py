@@ -1,0 +1,100 @@
+"""Answers about any number of rows: some at a time, and the same class in whatever batch a row comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmo.combinations import GatedMixture
+from cosmo.experts import ExpertPair
+from cosmo.outputs import ExpertOutputs
+
+__all__ = ["Inference"]
+
+# Experts are asked about so many rows at a time that what they say stays in the cache, or among very many
+# classes does not take new memory each time.
+_ROWS, _CELLS = 3072, 2**21
+
+
+class Inference(NamedTuple):
+    """Fitted experts and the fitted combination of them. Columns are those of `experts.classes`.
+
+    Linear experts raise a FloatingPointError where rows are not finite, see `ExpertPair.answers`.
+
+    Examples
+    --------
+    >>> from cosmo import Cosmo
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=10)
+    >>> X, y = data.features[data.split.trainval], data.labels[data.split.trainval]
+    >>> model = Cosmo(data.descriptions).fit(X, y)
+    >>> columns = Inference(model.experts_, model.combination_).predict(X[:3])
+    >>> bool((model.experts_.classes[columns] == model.predict(X[:3])).all())
+    True
+    """
+
+    experts: ExpertPair
+    combination: GatedMixture
+
+    def predict(self, X: NDArray[np.float32]) -> NDArray[np.intp]:
+        """Return the column of each row's class."""
+        columns = np.empty(len(X), dtype=np.intp)
+        for rows, outputs in self._ask(X):
+            columns[rows], undecided = self.combination.decide(outputs)
+            for row, alone in self._alone(X[rows], undecided):
+                columns[rows][row] = self.combination.predict(alone)[0]
+        return columns
+
+    def predict_proba(self, X: NDArray[np.float32], columns: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the probabilities of the classes in these columns for each row."""
+        proba = np.empty((len(X), len(columns)))
+        for rows, outputs in self._ask(X):
+            scores = self._scores(X[rows], outputs)
+            scores /= scores.sum(axis=1, keepdims=True)
+            proba[rows] = scores[:, columns]
+        return proba
+
+    def predict_top(
+        self, X: NDArray[np.float32], top: int
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
+        """Return the columns of the most probable classes, their probabilities, and the belief in "seen"."""
+        columns = np.empty((len(X), top), dtype=np.intp)
+        proba, p_seen = np.empty((len(X), top)), np.empty(len(X))
+        for rows, outputs in self._ask(X):
+            scores = self._scores(X[rows], outputs)
+            mass, each = scores.sum(axis=1), np.arange(len(scores))
+            for k in range(top):  # a few maxima are cheaper than a sort
+                best = columns[rows, k] = scores.argmax(axis=1)
+                proba[rows, k] = scores[each, best] / mass
+                scores[each, best] = -1
+            p_seen[rows] = 1 - self.combination.belief(outputs)
+        return columns, proba, p_seen
+
+    def _ask(self, X: NDArray[np.float32]) -> Iterator[tuple[slice, ExpertOutputs]]:
+        """Yield what both experts say, about as many rows each time."""
+        most = max(1, min(_ROWS, _CELLS // len(self.experts.classes)))
+        step = -(-len(X) // -(-len(X) // most))
+        for first in range(0, len(X), step):
+            rows = slice(first, min(first + step, len(X)))
+            yield rows, self.experts.answers(X[rows])
+
+    def _alone(
+        self, X: NDArray[np.float32], undecided: NDArray[np.intp]
+    ) -> Iterator[tuple[int, ExpertOutputs]]:
+        """Yield the undecided rows of a batch, and what both experts say when asked about that row only.
+
+        Sums are rounded differently in another batch. Where that can tip the balance, the sums of a single
+        row decide, so that the class is the same in any batch.
+        """
+        for row in undecided:
+            yield row, self.experts.answers(np.ascontiguousarray(X[row : row + 1]))
+
+    def _scores(self, X: NDArray[np.float32], outputs: ExpertOutputs) -> NDArray[Any]:
+        scores = self.combination.scores(outputs)
+        if len(outputs) > 1:
+            for row, alone in self._alone(X, self.combination.decide(outputs)[1]):
+                scores[row] = self.combination.scores(alone)[0]
+        return scores

@@ -1,0 +1,109 @@
+"""Batches: however samples are put into them, the answers are the same."""
+
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from cosmo import Cosmo, combinations, inference
+from cosmo.data import load_glyphs
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_glyphs(n_classes=40, samples_per_class=15, seed=3)
+
+
+@pytest.fixture(scope="module")
+def X(data):
+    rows = np.concatenate([data.split.test_seen, data.split.test_unseen])
+    return data.features[rows].astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    rows = data.split.trainval
+    return Cosmo(data.descriptions).fit(data.features[rows], data.labels[rows])
+
+
+@pytest.fixture
+def model(fitted):
+    """A copy with experts that a test may change."""
+    copy = clone(fitted)
+    copy.__dict__.update(fitted.__dict__)
+    copy.experts_ = replace(fitted.experts_)
+    return copy
+
+
+SIZES = (1, 2, 3, 7, 64, 1000)
+
+
+def in_batches(ask, X, size):
+    return np.concatenate([ask(X[first : first + size]) for first in range(0, len(X), size)])
+
+
+@pytest.fixture
+def exact(model):
+    """A model whose scores are sums without rounding, for rows of whole numbers."""
+    weights = np.round(8 * model.experts_._both_weights) / 8
+    vars(model.experts_)["_both_weights"] = np.clip(weights, -16, 16)
+    rows = np.random.default_rng(0).integers(-2, 3, (150, weights.shape[0]))
+    return model, rows.astype(np.float32)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_to_the_last_bit_but_for_rounded_products(exact, size, monkeypatch):
+    model, X = exact
+    for block in (2048, 32):
+        monkeypatch.setattr(inference, "_ROWS", block)
+        for ask in (model.predict, model.predict_proba):
+            np.testing.assert_array_equal(in_batches(ask, X, size), ask(X))
+
+
+@pytest.fixture
+def rivals(model):
+    """A model with pairs of classes so alike that rounding decides between them."""
+    weights = model.experts_._both_weights.copy()
+    noise = np.random.default_rng(0).normal(size=weights.shape) / 2**22
+    weights[:, 1::2] = weights[:, ::2] * (1 + noise[:, ::2])
+    vars(model.experts_)["_both_weights"] = weights.astype(np.float32)
+    return model
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_any_rows(model, X, size):
+    np.testing.assert_array_equal(in_batches(model.predict, X, size), model.predict(X))
+    proba = model.predict_proba(X)
+    np.testing.assert_allclose(in_batches(model.predict_proba, X, size), proba, rtol=1e-4)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_classes_that_rounding_decides(rivals, X, size):
+    model, labels = rivals, rivals.predict(X)
+    np.testing.assert_array_equal(in_batches(model.predict, X, size), labels)
+    np.testing.assert_array_equal(model.predict(np.asfortranarray(X)), labels)
+    order = np.random.default_rng(size).permutation(len(X))
+    np.testing.assert_array_equal(in_batches(model.predict, X[order], size), labels[order])
+    best = model.classes_[in_batches(model.predict_proba, X, size).argmax(axis=1)]
+    np.testing.assert_array_equal(best, labels)
+    np.testing.assert_array_equal(model.predict_top(X[:size])[0][:, 0], labels[:size])
+
+
+def test_rounding_would_decide(rivals, X, monkeypatch):
+    """Without care, the classes of the test before would depend on the batch."""
+    monkeypatch.setattr(combinations, "_ROUNDING", 0.0)
+    assert any((in_batches(rivals.predict, X, size) != rivals.predict(X)).any() for size in SIZES)
+
+
+def test_memory_does_not_grow_with_the_batch(model, X, monkeypatch):
+    monkeypatch.setattr(inference, "_ROWS", 256)
+    peaks = []
+    for times in (20, 80):
+        rows = np.repeat(X[:128], times, axis=0)
+        tracemalloc.start()
+        model.predict(rows)
+        peaks.append(tracemalloc.get_traced_memory()[1] - 16 * len(rows))  # the answers themselves
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]
