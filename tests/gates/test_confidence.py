@@ -271,6 +271,11 @@ class TestMakeGate:
             "use_unseen": True,
             "convention": "reference",
         }
+        assert make_gate("confidence-seen").get_params() == {
+            **make_gate("confidence").get_params(),
+            "use_unseen": False,
+        }
+        assert [make_gate(f"max-softmax{end}").temperature for end in ("", "-3")] == [1.0, 3.0]
         auto = make_gate("confidence-auto").get_params()
         assert auto["k"] is None
         assert auto["temperatures"] is None
