@@ -197,7 +197,8 @@ class TestOfAModel:
         finally:
             model.operate_at()
         assert (after.p_unseen > before.p_unseen).all()
-        np.testing.assert_array_equal(after.seen, before.seen)
+        # A sample that hangs in the balance is asked about alone, and sums are rounded otherwise.
+        np.testing.assert_allclose(after.seen, before.seen, rtol=2e-6)
         np.testing.assert_array_equal(model.explain(X).proba, before.proba)
 
 

@@ -91,6 +91,12 @@ def test_classes_that_rounding_decides(rivals, X, size):
     np.testing.assert_array_equal(model.predict_top(X[:size])[0][:, 0], labels[:size])
 
 
+def test_what_the_experts_say_leads_to_the_same_class(rivals, X):
+    outputs, labels = rivals.outputs(X), rivals.predict(X)
+    np.testing.assert_array_equal(outputs.classes[rivals.combination_.predict(outputs)], labels)
+    np.testing.assert_array_equal(outputs.classes[rivals.explain(X).proba.argmax(axis=1)], labels)
+
+
 def test_rounding_would_decide(rivals, X, monkeypatch):
     """Without care, the classes of the test before would depend on the batch."""
     monkeypatch.setattr(combinations, "_ROUNDING", 0.0)

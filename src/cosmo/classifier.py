@@ -248,7 +248,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "experts_")
         features = self._check_rows(X)
         with config_context(assume_finite=True):
-            return self.experts_.outputs(features, y)
+            return Inference(self.experts_, self.combination_).outputs(features, y)
 
     def _check_rows(self, X: ArrayLike) -> NDArray[np.float32]:
         features: NDArray[np.float32] = self._validated(X)

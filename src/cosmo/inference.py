@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,6 +73,17 @@ class Inference(NamedTuple):
                 scores[each, best] = -1
             p_seen[rows] = 1 - self.combination.belief(outputs)
         return columns, proba, p_seen
+
+    def outputs(self, X: NDArray[np.float32], y: Iterable[Hashable] | None = None) -> ExpertOutputs:
+        """Return all that both experts say, from which the same answers follow; with `y`, labelled."""
+        outputs = self.experts.outputs(X, y)
+        said = {field.name: getattr(outputs, field.name) for field in fields(outputs)}
+        for row in self.combination.decide(outputs)[1]:
+            alone = self.experts.outputs(np.ascontiguousarray(X[row : row + 1]))
+            for name, values in said.items():
+                if isinstance(values, np.ndarray) and name != "target":
+                    values[row] = getattr(alone, name)[0]
+        return ExpertOutputs.trusted(**said)
 
     def _ask(self, X: NDArray[np.float32]) -> Iterator[tuple[slice, ExpertOutputs]]:
         """Yield what both experts say, about as many rows each time."""

@@ -15,8 +15,7 @@ half the squared gradient, for intercepts at their best.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -31,14 +30,14 @@ __all__ = ["SoftmaxRegression"]
 
 Array = NDArray[np.float32]
 
-_ROWS = 1024  # rows that are worked on at a time: a block of logits stays in the cache
 _TOP = 3  # rows that precondition a class, as a multiple of those that it has on average
 _FIRST = 40  # steps of L-BFGS in the first subspace
 _LEFT_OUT = 0.001  # share of the squared gradient that a new subspace may miss
-_SHRINK = 0.03  # a subspace is done with when the squared gradient in it has shrunk to this share
+_SHRINK = 0.02  # a subspace is done with when the squared gradient in it has shrunk to this share
 _PATIENCE = 4  # steps without progress after which single precision is taken to be exhausted
 _FAR = 1e-3  # relative gap from which this is worth a warning
-_FORCING = 0.02  # squared residual, relative to the gradient's, at which a Newton step is good enough
+_FORCING = 0.015  # squared residual, relative to the gradient's, at which a Newton step is good enough
+_NEAR = 20  # a preconditioner serves again where the squared gradient is within this multiple of its aim
 
 
 class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]
@@ -115,7 +114,7 @@ class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]
             self.gap_ = np.nan
             return self
         if start is None:
-            W, b = None, np.log(np.bincount(codes) / len(codes))
+            W, b = None, np.log(np.bincount(codes) / len(codes)).astype(np.float32)
         else:
             W, b = (np.asarray(part, dtype=np.float32) for part in start)
             if W.shape != (n_classes, rows.shape[1]) or b.shape != (n_classes,):
@@ -128,9 +127,8 @@ class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]
             path.step(self.tol)
         if path.gap > (self.tol if path.idle < _PATIENCE else max(self.tol, _FAR)):
             advice = "raise max_iter" if path.idle < _PATIENCE else "lower C, or scale the features down"
-            reached = f"the objective may be {path.gap:.1e} of its value above the minimum"
-            message = f"after {path.n_steps} subspaces {reached}; {advice}"
-            warnings.warn(message, ConvergenceWarning, stacklevel=2)
+            reached = f"after {path.n_steps} subspaces the objective may be {path.gap:.1e} of its value above"
+            warnings.warn(f"{reached} the minimum; {advice}", ConvergenceWarning, stacklevel=2)
         self.coef_, self.intercept_ = (part.astype(rows.dtype) for part in path.parameters())
         self.n_iter_ = np.array([path.n_steps], dtype=np.int32)
         self.gap_ = path.gap
@@ -138,11 +136,9 @@ class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]
 
 
 class _Path:
-    """From subspace to subspace: `V` are the weights in the orthonormal `basis`, after the intercepts."""
+    """From subspace to subspace of the features, each spanned by the orthonormal columns of `basis`."""
 
-    def __init__(
-        self, X: NDArray[Any], codes: NDArray[np.intp], C: float, W: Array | None, b: NDArray[Any]
-    ) -> None:
+    def __init__(self, X: NDArray[Any], codes: NDArray[np.intp], C: float, W: Array | None, b: Array) -> None:
         self.mean = X.mean(axis=0, dtype=np.float64)
         size = float(np.einsum("nd,nd->", X, X)) / len(X)
         if X.dtype == np.float32 and self.mean @ self.mean < 0.99 * size:
@@ -154,133 +150,131 @@ class _Path:
         self.idle = 0  # steps since the gap shrank
         self.basis = np.empty((X.shape[1], 0), dtype=np.float32)
         self.problem = _Problem(np.ones((len(X), 1), dtype=np.float32), codes, C)
-        V = np.asarray(b, dtype=np.float32)[:, None]
+        V = b[:, None]
         if W is not None:
             self._extend(_span(W.T, 0.0))
             V = np.hstack([V + (W @ self.mean).astype(np.float32)[:, None], W @ self.basis])
-        self.V = V - V.mean(axis=0)
-        self.value, self.P = self.problem.evaluate(self.V, self.problem.A @ self.V.T)
+        V = V - V.mean(axis=0)
+        self.state = self.problem.at(V, V @ self.problem.A.T)
         self._look()
         self.best = self.gap
 
     def parameters(self) -> tuple[Array, NDArray[np.float64]]:
         """Return weights and intercepts for rows as they were given."""
-        W = self.V[:, 1:] @ self.basis.T
-        return W, self.V[:, 0] - W @ self.mean
+        W = self.state.V[:, 1:] @ self.basis.T
+        return W, self.state.V[:, 0] - W @ self.mean
 
     def _look(self) -> None:
         """Compute the gradient by all features."""
-        P, own = self.P, (self.problem.rows, self.problem.codes)
-        P[own] -= 1
-        g: Array = P.T @ self.X
-        excess = P.sum(axis=0)
-        g -= np.outer(excess, self.offset)
-        P[own] += 1
-        g *= np.float32(self.problem.C)
-        g += self.V[:, 1:] @ self.basis.T
-        self.g = g
+        P, C, own = self.state.P, self.problem.C, (self.problem.codes, self.problem.rows)
         # Intercepts are not penalised: what they may still win is told by their curvature.
-        curvature = np.maximum((P - P * P).sum(axis=0), 1e-9)
-        self.gap = (_squared(g) + self.problem.C * float((excess**2 / curvature).sum())) / 2 / self.value
+        curvature = np.maximum((P - P * P).sum(axis=1), 1e-9)
+        P[own] -= 1
+        self.excess = P.sum(axis=1)
+        self.g: Array = np.float32(C) * (P @ self.X - np.outer(self.excess, self.offset))
+        P[own] += 1
+        self.g += self.state.V[:, 1:] @ self.basis.T
+        size = _squared(self.g) + C * float((self.excess**2 / curvature).sum())
+        self.gap = size / 2 / self.state.value
 
     def _extend(self, directions: Array) -> None:
         A, n_new = self.problem.A, directions.shape[1]
-        wider = np.empty((len(A), A.shape[1] + n_new), dtype=np.float32)
-        wider[:, : A.shape[1]] = A
-        np.matmul(self.X, directions, out=wider[:, A.shape[1] :])
-        wider[:, A.shape[1] :] -= self.offset @ directions
-        self.problem = _Problem(wider, self.problem.codes, self.problem.C)
+        self.problem.A = np.empty((len(A), A.shape[1] + n_new), dtype=np.float32)
+        self.problem.A[:, :-n_new] = A
+        np.matmul(self.X, directions, out=self.problem.A[:, -n_new:])
+        self.problem.A[:, -n_new:] -= self.offset @ directions
         self.basis = np.hstack([self.basis, directions])
 
     def step(self, tol: float) -> None:
         """Add what the gradient spans, and solve the regression there."""
         outside = self.g.T - self.basis @ (self.basis.T @ self.g.T)
-        directions = _span(outside, max(_LEFT_OUT * _squared(self.g), tol * self.value / 2))
+        directions = _span(outside, max(_LEFT_OUT * _squared(self.g), tol * self.state.value / 2))
         directions = directions[:, : self.X.shape[1] - self.basis.shape[1]]
         if directions.shape[1]:
             # Once more, as rounding leaves a trace of the old ones in the new.
             directions -= self.basis @ (self.basis.T @ directions)
             self._extend(np.linalg.qr(directions)[0])
-            self.V = np.pad(self.V, ((0, 0), (0, directions.shape[1])))
-        if self.n_steps == 0:
-            self.V, self.value, self.P = self.problem.approach(self.V)
-        else:
-            self.V, self.value, self.P = self.problem.solve(self.V, self.value, self.P, tol)
+            self.state = self.state._replace(V=np.pad(self.state.V, ((0, 0), (0, directions.shape[1]))))
+        g = np.hstack([np.float32(self.problem.C) * self.excess[:, None], self.g @ self.basis])
+        solve, approach = self.problem.solve, self.problem.approach
+        self.state = solve(self.state, g, tol) if self.n_steps else approach(self.state)
         self.n_steps += 1
         self._look()
         self.idle = 0 if self.gap < 0.9 * self.best else self.idle + 1
         self.best = min(self.best, self.gap)
 
 
-class _Problem:
-    """The regression on rows `A`, the first column of which is 1 and bears the intercepts.
+class _State(NamedTuple):
+    """Weights (n_classes, n_columns), logits and probabilities (n_classes, n_rows), and the objective."""
 
-    Weights V have shape (n_classes, n_columns), probabilities P (n_rows, n_classes).
-    """
+    V: Array
+    Z: Array
+    P: Array
+    value: float
+
+
+class _Problem:
+    """The regression on rows `A`, the first column of which is 1 and bears the intercepts."""
 
     def __init__(self, A: Array, codes: NDArray[np.intp], C: float) -> None:
         self.A, self.codes, self.C = A, codes, C
         self.rows = np.arange(len(A))
 
-    def evaluate(self, V: Array, Z: Array) -> tuple[float, Array]:
-        """Return the objective, and the probabilities in place of the logits Z."""
-        loss = 0.0
-        for rows in _blocks(len(Z)):
-            z = Z[rows]
-            z -= z.max(axis=1, keepdims=True)
-            own = z[np.arange(len(z)), self.codes[rows]]
-            np.exp(z, out=z)
-            total = z.sum(axis=1, keepdims=True)
-            loss += float(np.sum(np.log(total[:, 0]) - own, dtype=np.float64))
-            z /= total
-        return self.C * loss + _squared(V[:, 1:]) / 2, Z
+    def at(self, V: Array, Z: Array) -> _State:
+        """Return the state of weights V with logits Z."""
+        P = Z - Z.max(axis=0)
+        own = P[self.codes, self.rows]
+        np.exp(P, out=P)
+        total = P.sum(axis=0)
+        P /= total
+        loss = float(np.sum(np.log(total) - own, dtype=np.float64))
+        return _State(V, Z, P, self.C * loss + _squared(V[:, 1:]) / 2)
 
-    def gradient(self, V: Array, P: Array) -> Array:
-        """Return the gradient by V."""
-        P[self.rows, self.codes] -= 1
-        g: Array = P.T @ self.A
-        P[self.rows, self.codes] += 1
-        g *= np.float32(self.C)
-        g[:, 1:] += V[:, 1:]
+    def gradient(self, state: _State) -> Array:
+        """Return the gradient by the weights."""
+        P, own = state.P, (self.codes, self.rows)
+        P[own] -= 1
+        g: Array = np.float32(self.C) * (P @ self.A)
+        P[own] += 1
+        g[:, 1:] += state.V[:, 1:]
         return g
 
     def curve(self, P: Array, V: Array) -> Array:
         """Return the product of the Hessian with V."""
-        product = np.zeros_like(V)
-        for rows in _blocks(len(P)):
-            A, p = self.A[rows], P[rows]
-            z = A @ V.T
-            z -= np.einsum("nk,nk->n", p, z)[:, None]
-            z *= p
-            product += z.T @ A
-        product *= np.float32(self.C)
+        Z: Array = V @ self.A.T
+        Z -= (P * Z).sum(axis=0)
+        Z *= P
+        product: Array = np.float32(self.C) * (Z @ self.A)
         product[:, 1:] += V[:, 1:]
         return product
 
-    def approach(self, V: Array) -> tuple[Array, float, Array]:
+    def approach(self, state: _State) -> _State:
         """Descend from far away, where the curvature tells little."""
+        shape = state.V.shape
 
         def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            V_new = flat.reshape(V.shape).astype(np.float32)
-            value, P = self.evaluate(V_new, self.A @ V_new.T)
-            return value, self.gradient(V_new, P).ravel().astype(np.float64)
+            V: Array = flat.reshape(shape).astype(np.float32)
+            new = self.at(V, V @ self.A.T)
+            return new.value, self.gradient(new).ravel().astype(np.float64)
 
         options = {"maxiter": _FIRST, "maxcor": 20}
-        found = minimize(objective, V.ravel(), jac=True, method="L-BFGS-B", options=options)
-        V = found.x.reshape(V.shape).astype(np.float32)
-        return V, *self.evaluate(V, self.A @ V.T)
+        found = minimize(objective, state.V.ravel(), jac=True, method="L-BFGS-B", options=options)
+        V: Array = found.x.reshape(shape).astype(np.float32)
+        return self.at(V, V @ self.A.T)
 
-    def solve(self, V: Array, value: float, P: Array, tol: float) -> tuple[Array, float, Array]:
-        """Take Newton steps until little of the gradient is left."""
-        g = self.gradient(V, P)
-        enough = max(_SHRINK * _squared(g), tol * value / 2)
+    def solve(self, state: _State, g: Array, tol: float) -> _State:
+        """Take Newton steps until little of the gradient g is left."""
+        enough = max(_SHRINK * _squared(g), tol * state.value / 2)
+        metric = None
         for _ in range(3):
-            x = self._newton(_Metric(self.A, P, self.C), P, g, max(_FORCING * _squared(g), enough / 2))
-            V, value, P = self._search(V, value, P, x, g)
-            g = self.gradient(V, P)
+            if metric is None or _squared(g) > _NEAR * enough:
+                metric = _Metric(self.A, state.P, self.C)
+            x = self._newton(metric, state.P, g, max(_FORCING * _squared(g), enough / 2))
+            state = self._search(state, x, float(np.vdot(g, x)))
+            g = self.gradient(state)
             if _squared(g) <= enough:
                 break
-        return V, value, P
+        return state
 
     def _newton(self, metric: _Metric, P: Array, g: Array, enough: float) -> Array:
         """Return a Newton step, by conjugate gradients."""
@@ -299,98 +293,96 @@ class _Problem:
             p = z + np.float32(rz / before) * p
         return x
 
-    def _search(self, V: Array, value: float, P: Array, x: Array, g: Array) -> tuple[Array, float, Array]:
-        """Go along x until the slope has lost most of its size; return weights, objective, probabilities."""
-        Z, Zx = self.A @ V.T, self.A @ x.T
-        own = Zx[self.rows, self.codes]
-        slope = float(np.vdot(g, x))
+    def _search(self, state: _State, x: Array, slope: float) -> _State:
+        """Go along x until the slope has lost most of its size."""
+        Zx = x @ self.A.T
+        own = float(np.sum(Zx[self.codes, self.rows], dtype=np.float64))
         step, low, high = 1.0, 0.0, np.inf
         for _ in range(20):
-            V_new = V + np.float32(step) * x
-            np.multiply(Zx, np.float32(step), out=P)
-            P += Z
-            new, P = self.evaluate(V_new, P)
-            mean = np.einsum("nk,nk->n", P, Zx)
-            here = self.C * float(np.sum(mean - own, dtype=np.float64))
-            here += float(np.vdot(V_new[:, 1:], x[:, 1:]))
-            if abs(here) <= 0.4 * abs(slope) and new <= value * (1 + 1e-6):
-                break
+            new = self.at(state.V + np.float32(step) * x, state.Z + np.float32(step) * Zx)
+            mean = np.einsum("kn,kn->n", new.P, Zx)
+            here = self.C * (float(np.sum(mean, dtype=np.float64)) - own)
+            here += float(np.vdot(new.V[:, 1:], x[:, 1:]))
+            if abs(here) <= 0.4 * abs(slope) and new.value <= state.value * (1 + 1e-6):
+                return new
             with np.errstate(over="ignore", invalid="ignore"):
-                spread = np.einsum("nk,nk,nk->n", P, Zx, Zx) - mean**2
+                spread = float(np.sum(np.einsum("kn,kn,kn->n", new.P, Zx, Zx) - mean**2, dtype=np.float64))
             low, high = (step, high) if here < 0 else (low, step)
-            step -= here / (self.C * float(np.sum(spread, dtype=np.float64)) + _squared(x[:, 1:]))
+            step -= here / (self.C * spread + _squared(x[:, 1:]))
             if not low < step < high:
                 step = (low + high) / 2 if np.isfinite(high) else 2 * low
-        else:
-            return V, *self.evaluate(V, Z)
-        return V_new, new, P
+        return state
 
 
 class _Metric:
-    """An approximate inverse of the Hessian, class by class, of the rows with most curvature.
+    """An approximate inverse of the Hessian, class by class, of some of the rows.
 
-    With these rows as U and their curvature as w, the Hessian of a class is about `S + U' diag(w) U`. If the
-    rows are fewer than the columns, S is 1 for weights and the curvature of the remaining rows for the
-    intercept, and a matrix of the rows is inverted (Woodbury's identity); else S has the mean curvature of
-    the remaining rows, and the matrix itself is inverted.
+    With these rows as U and their curvature as w, the Hessian of a class is about `S + U' diag(w) U`, where S
+    is 1 but for the intercept. If there are fewer rows than columns, they are those with most curvature, and
+    a matrix of the rows is inverted (Woodbury's identity). Else they are a sample, and that matrix is.
     """
 
     def __init__(self, A: Array, P: Array, C: float) -> None:
         n_rows, n_columns = A.shape
-        n_top = min(_TOP * n_rows // P.shape[1] + 1, n_rows)
-        curvature = np.ascontiguousarray(P.T)
-        curvature *= np.float32(C) * (1 - curvature)
-        top = np.argpartition(curvature, n_rows - n_top, axis=1)[:, n_rows - n_top :]
-        w = np.take_along_axis(curvature, top, axis=1)
-        total = curvature.sum(axis=1)
-        rest = np.maximum(total - w.sum(axis=1), 1e-3 * total + 1e-6)
-        self.U: Array | None = None
-        if n_top < n_columns:
-            self.scale = 1 / np.sqrt(rest)
-            self.U = A[top]
-            self.U[:, :, 0] *= self.scale[:, None]
-            matrices = self.U @ self.U.transpose(0, 2, 1)
-            diagonal = np.einsum("kmm->km", matrices)
-            # Single precision bears no larger differences of curvature than this.
-            diagonal += 1 / np.clip(w, 1e-9, 1e3 / (diagonal + 1e-6))
-        else:
-            rest /= n_rows
-            gram = A.T @ A
-            matrices = np.empty((len(top), n_columns, n_columns), dtype=np.float32)
-            for k, rows in enumerate(top):
-                U = A[rows] * np.sqrt(np.maximum(w[k] - rest[k], 0))[:, None]
-                np.matmul(U.T, U, out=matrices[k])
-                matrices[k] += rest[k] * gram
-            np.einsum("kdd->kd", matrices)[:, 1:] += 1
-        self.inverse = _inverses(matrices)
+        n_top = min(_TOP * n_rows // len(P) + 1, n_rows)
+        self.scale = np.empty(len(P), dtype=np.float32)  # of the intercepts, by which S becomes 1
+        self.rows, self.inverses = [], []
+        for k, w in enumerate(np.float32(C) * (P - P * P)):
+            rows, w, rest = _top(w, n_top) if n_top < n_columns else _sample(w, n_top)
+            self.scale[k] = 1 / np.sqrt(rest)
+            U = A[rows]
+            U[:, 0] *= self.scale[k]
+            if n_top < n_columns:
+                matrix = U @ U.T
+                diagonal = np.einsum("mm->m", matrix)
+                # Single precision bears no larger differences of curvature than this.
+                diagonal += 1 / np.clip(w, 1e-9, 1e3 / (diagonal + 1e-6))
+                self.rows.append(U)
+            else:
+                U *= np.sqrt(w)[:, None]
+                matrix = U.T @ U
+                np.einsum("dd->d", matrix)[...] += 1
+            self.inverses.append(_invert(matrix))
 
     def solve(self, g: Array) -> Array:
-        if self.U is None:
-            g = (self.inverse @ g[:, :, None])[:, :, 0]
-        else:
-            g = g.copy()
-            g[:, 0] *= self.scale
-            g -= (self.U.transpose(0, 2, 1) @ (self.inverse @ (self.U @ g[:, :, None])))[:, :, 0]
-            g[:, 0] *= self.scale
+        """Return the product with g."""
+        g = g.copy()
+        g[:, 0] *= self.scale
+        # A class at a time, whose rows stay in the cache between their two products.
+        for k, inverse in enumerate(self.inverses):
+            g[k] = g[k] - inverse @ (self.rows[k] @ g[k]) @ self.rows[k] if self.rows else inverse @ g[k]
+        g[:, 0] *= self.scale
         # The same added to all classes changes nothing but the penalty.
         g -= g.mean(axis=0)
         return g
 
 
-def _inverses(matrices: Array) -> Array:
-    """Invert positive definite matrices in their place."""
-    for matrix in matrices:
-        # Row by row is column by column of the transpose, which is the same matrix.
-        factor, _ = spotrf(matrix.T, overwrite_a=True)
-        inverse, _ = spotri(factor, overwrite_c=True)
-        np.add(inverse, inverse.T, out=matrix)  # the lower triangle was zero
-    np.einsum("kdd->kd", matrices)[...] /= 2
-    return matrices
+def _top(w: Array, n_top: int) -> tuple[NDArray[np.intp], Array, float]:
+    """Return the rows of most weight, their weights, and the weight of the others."""
+    rows = np.argpartition(w, len(w) - n_top)[len(w) - n_top :]
+    return rows, w[rows], max(float(w.sum() - w[rows].sum()), 1e-3 * float(w.sum()) + 1e-6)
 
 
-def _blocks(n_rows: int) -> Iterator[slice]:
-    for first in range(0, n_rows, _ROWS):
-        yield slice(first, first + _ROWS)
+def _sample(w: Array, n_most: int) -> tuple[NDArray[np.intp], Array, float]:
+    """Return at most `n_most` rows that stand for all, their weights, and the least of these."""
+    least = float(w.sum()) / n_most
+    for _ in range(4):
+        least = float(np.minimum(w, least).sum()) / n_most
+    least += 1e-6
+    # Rows of less are taken each time that their sum has grown by this, others always.
+    passed = np.floor(np.cumsum(np.minimum(w / least, 1), dtype=np.float64) + 1e-6)
+    rows = np.flatnonzero(np.diff(passed, prepend=0))
+    return rows, np.maximum(w[rows], np.float32(least)), least
+
+
+def _invert(matrix: Array) -> Array:
+    """Invert a positive definite matrix in its place."""
+    # Row by row is column by column of the transpose, which is the same matrix.
+    factor, _ = spotrf(matrix.T, overwrite_a=True)
+    inverse, _ = spotri(factor, overwrite_c=True)
+    np.add(inverse, inverse.T, out=matrix)  # the lower triangle was zero
+    np.einsum("dd->d", matrix)[...] /= 2
+    return matrix
 
 
 def _squared(values: Array) -> float:
@@ -399,6 +391,9 @@ def _squared(values: Array) -> float:
 
 def _span(columns: Array, left_out: float) -> Array:
     """Return orthonormal directions that hold all of the columns' squares but `left_out`."""
-    U, size, _ = np.linalg.svd(columns, full_matrices=False)
-    missed = np.append(np.cumsum(size[::-1].astype(np.float64) ** 2)[::-1], 0.0)
-    return U[:, : int(np.argmax(missed <= max(left_out, 1e-12 * missed[0])))]
+    # From the small matrix of products, in double precision, as squares take twice the digits.
+    exact = columns.astype(np.float64)
+    squares, mix = np.linalg.eigh(exact.T @ exact)
+    missed = np.cumsum(np.maximum(squares, 0))
+    kept = missed > max(left_out, 1e-12 * missed[-1])
+    return np.asarray(exact @ (mix[:, kept] / np.sqrt(squares[kept])), dtype=np.float32)
