@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from functools import partial
 from importlib import import_module
 
 import pytest
 
 from cosmo.cli import main
+from cosmo.data import load_glyphs
 from cosmo.extras import (
     MissingExtra,
     import_bundled_text_model,
@@ -35,8 +37,10 @@ def without_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
 
 
-def test_command_without_torch(without_torch, capsys, tmp_path):
+def test_command_without_torch(without_torch, capsys, tmp_path, monkeypatch):
     """No traceback: one line with the fix, and status 2."""
+    few = partial(load_glyphs, n_classes=24, samples_per_class=12)
+    monkeypatch.setattr("cosmo.cli.dataset.load_glyphs", few)
     assert main(["run", "--unseen", "dem", "--out", str(tmp_path), "-q"]) == 2
     assert capsys.readouterr().err.strip().endswith("pip install 'cosmo-gzsl[torch]'")
 

@@ -59,7 +59,7 @@ def test_a_label_that_the_model_does_not_know(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    argv = ["--picture", str(tmp_path / "walk.png"), "--row", "1", "2"]
+    argv = ["--picture", str(tmp_path / "walk.png"), "--row", "1", "2", "--top", "1"]
     assert main(["explain", "model.cosmo", "test.csv", "-q", *argv]) == 0
     assert f"picture: {tmp_path / 'walk-2.png'}" in capsys.readouterr().out
     names = {path.name for path in tmp_path.iterdir()}

@@ -15,12 +15,12 @@ sys.path.append(str(Path(__file__).parent))  # for the workers, which get ours
 
 
 @contextmanager
-def two_workers() -> Iterator[Any]:
-    """Start a cluster of two worker processes of one thread each."""
+def workers(count: int) -> Iterator[Any]:
+    """Start a cluster of worker processes of one thread each."""
     distributed = pytest.importorskip("distributed")
     with deaf_to_interrupts():
         cluster = distributed.LocalCluster(
-            n_workers=2,
+            n_workers=count,
             threads_per_worker=1,
             processes=True,
             dashboard_address="127.0.0.1:0",
@@ -33,14 +33,21 @@ def two_workers() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Any]:
     """Two workers that nobody kills: under load, it may take minutes until one is there again."""
-    with two_workers() as cluster:
+    with workers(2) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def mortal() -> Iterator[Any]:
     """Two workers that may be killed."""
-    with two_workers() as cluster:
+    with workers(2) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def doomed() -> Iterator[Any]:
+    """One worker that may be killed."""
+    with workers(1) as cluster:
         yield cluster
 
 

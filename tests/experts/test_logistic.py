@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from cosmo.experts.logistic import SoftmaxRegression
+from cosmo.experts.logistic import SoftmaxRegression, _sample
 from cosmo.promotion import add_class, can_add_class
 
 
@@ -160,3 +160,13 @@ def test_a_class_can_be_added():
     assert can_add_class(seen)
     more = add_class(seen, X[~old], X[old], np.ones(old.sum()))
     assert more.score(X, codes) > 0.95
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 5.0])
+def test_sampled_rows_stand_for_all(spread):
+    w = np.exp(spread * np.random.default_rng(0).normal(size=2000)).astype(np.float32)
+    rows, weights, least = _sample(w, 300)
+    assert len(rows) <= 300
+    assert set(np.flatnonzero(w > least)) <= set(rows)
+    np.testing.assert_array_equal(weights, np.maximum(w[rows], np.float32(least)))
+    assert weights.sum() == pytest.approx(w.sum(), abs=1.01 * least)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import traceback
 import warnings
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,14 @@ ALL = [
     (entry, kind, fault) for entry, about in ENTRIES.items() for kind in about.takes for fault in FAULTS[kind]
 ]
 PLACE = {key: place for place, key in enumerate(ALL)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_steps() -> Iterator[None]:
+    """Generators train a classifier for each set of classes; how well does not matter here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cosmo.experts.synthetic._STEPS", 50)
+        yield
 
 
 @pytest.fixture(scope="module")

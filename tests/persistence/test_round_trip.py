@@ -44,6 +44,14 @@ def small(name):
     return kind(epochs=2, hidden=8, **({"n_syn": 5} if name in GENERATIVE else {}))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_steps():
+    """Generators train a classifier for each set of classes; how well does not matter here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cosmo.experts.synthetic._STEPS", 50)
+        yield
+
+
 @pytest.fixture(scope="module")
 def task():
     return Task(rows=8)

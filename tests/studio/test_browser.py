@@ -20,10 +20,11 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 ENVIRONMENT = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")}
 
 
-@pytest.fixture
-def address(model_file: Path, samples: Samples, tmp_path: Path) -> Iterator[str]:
-    np.savez(tmp_path / "test.npz", X=samples.rows, y=np.asarray(samples.labels, dtype=str))
-    command = [sys.executable, "-m", "cosmo.cli", "studio", str(model_file), str(tmp_path / "test.npz")]
+@pytest.fixture(scope="module")
+def address(model_file: Path, samples: Samples, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    test = tmp_path_factory.mktemp("samples") / "test.npz"
+    np.savez(test, X=samples.rows, y=np.asarray(samples.labels, dtype=str))
+    command = [sys.executable, "-m", "cosmo.cli", "studio", str(model_file), str(test)]
     with subprocess.Popen(
         [*command, "--port", "0", "--no-browser", "-q"], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -36,17 +37,25 @@ def address(model_file: Path, samples: Samples, tmp_path: Path) -> Iterator[str]
             process.kill()
 
 
-@pytest.fixture
-def tab() -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
     sync_api = pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
         pytest.skip("there is no Chromium")
     with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:
-            yield chromium.new_page()
+            yield running
         finally:
-            chromium.close()
+            running.close()
+
+
+@pytest.fixture
+def tab(chromium: Any) -> Iterator[Any]:
+    """A tab that shares nothing with other tabs: `new_page` makes a context of its own."""
+    page = chromium.new_page()
+    yield page
+    page.close()
 
 
 def test_open_ask_and_add(address: str, tab: Any, samples: Samples, new_class: list[float]):
