@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from cosmo.card import card_text
 from cosmo.classifier import Cosmo
 from cosmo.explanation import Explanation
-from cosmo.persistence import load, save, versions
+from cosmo.persistence import load, save
 from cosmo.promotion import can_add_class, promote
 from cosmo.rehearsal import Rehearsal
 from cosmo.validation import as_array, as_class_index, as_number, check_features, encode_labels
+from cosmo.versions import versions
 
 if TYPE_CHECKING:
     from cosmo.encoders import Encoder

@@ -24,9 +24,9 @@ from cosmo.engines import Engine, LocalEngine
 from cosmo.extras import import_pyarrow
 from cosmo.model import Model
 from cosmo.parts import Parts
-from cosmo.persistence import versions
 from cosmo.streaming import Predictor, Progress, StreamSummary, model_digest, samples_of, usual_size
 from cosmo.tabulating import make_writer
+from cosmo.versions import versions
 
 __all__ = ["is_partitioned", "predict_partitions"]
 

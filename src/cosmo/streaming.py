@@ -22,9 +22,9 @@ from cosmo.data.samples import Kind
 from cosmo.encoders import ExtractionError, extract
 from cosmo.model import Model
 from cosmo.parts import Parts
-from cosmo.persistence import versions
 from cosmo.persistence.values import pack
 from cosmo.tabulating import CsvWriter, make_writer
+from cosmo.versions import versions
 
 __all__ = ["StreamSummary", "predict_stream"]
 

@@ -20,8 +20,9 @@ from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS, make_unseen_expert
 from cosmo.gates import GATES
 from cosmo.mixture import SMOOTHINGS
 from cosmo.model import Model
-from cosmo.persistence import ModelError, versions
+from cosmo.persistence import ModelError
 from cosmo.report import write_report
+from cosmo.versions import versions
 
 _EPILOG = """\
 unseen experts (--unseen):

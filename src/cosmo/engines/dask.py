@@ -24,7 +24,7 @@ from cosmo.engines.base import Engine, Result, Task
 from cosmo.engines.local import deaf_to_interrupts, use_one_thread
 from cosmo.extras import import_distributed
 from cosmo.files import write_whole
-from cosmo.persistence import versions
+from cosmo.versions import versions
 
 __all__ = ["DaskEngine"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from cosmo.extras import MissingExtra
 from cosmo.persistence.container import FORMAT_VERSION, ModelError, read_arrays, read_document, write
 from cosmo.persistence.values import pack, unpack
+from cosmo.versions import versions
 
 if TYPE_CHECKING:
     from cosmo.classifier import Cosmo
     from cosmo.model import Model
 
-__all__ = ["FORMAT_VERSION", "ModelError", "load", "read_card", "save", "versions"]
+__all__ = ["FORMAT_VERSION", "ModelError", "load", "read_card", "save"]
 
 _TOLERANCE = 1e-3  # of probabilities, between machines and versions of libraries
 
@@ -122,12 +122,6 @@ def read_card(path: str | Path) -> dict[str, Any]:
         "versions": content.get("versions"),
         **(content.get("card") or {}),
     }
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that a model's answers depend on."""
-    libraries = ("cosmo-gzsl", "numpy", "scipy", "scikit-learn", "pandas")
-    return {"python": platform.python_version(), **{name: version(name) for name in libraries}}
 
 
 def _cosmo_of(model: Any) -> Cosmo:
