@@ -119,10 +119,10 @@ def watched() -> Iterator[tuple[Counter[str], list[tuple[float, float]]]]:
     watch = {
         "gradient by all features": (logistic._Path, "_look"),
         "projection of the rows": (logistic._Path, "_extend"),
-        "orthonormal directions (SVD)": (logistic, "_span"),
+        "orthonormal directions": (logistic, "_span"),
         "first subspace (L-BFGS)": (logistic._Problem, "approach"),
         "preconditioner": (logistic._Metric, "__init__"),
-        "its Cholesky factors, inverses": (logistic, "_inverses"),
+        "its Cholesky factors, inverses": (logistic, "_invert"),
         "products with the Hessian": (logistic._Problem, "curve"),
         "applying the preconditioner": (logistic._Metric, "solve"),
         "line search": (logistic._Problem, "_search"),
@@ -135,7 +135,7 @@ def watched() -> Iterator[tuple[Counter[str], list[tuple[float, float]]]]:
             result = originals[name](*args, **kwargs)
             parts[name] += time.process_time() - start
             if name == "gradient by all features":
-                trace.append((time.process_time() - begin, args[0].value))
+                trace.append((time.process_time() - begin, args[0].state.value))
             return result
 
         return call

@@ -91,6 +91,7 @@ class Fragile:
 
 
 def fragile(log: Path, task: int) -> Fragile:
+    time.sleep(0.2)  # so that somebody who looks from time to time sees who is at work
     return Fragile(log, task)
 
 
