@@ -42,6 +42,8 @@ class Inference(NamedTuple):
 
     def predict(self, X: NDArray[np.float32]) -> NDArray[np.intp]:
         """Return the column of each row's class."""
+        if len(X) == 1:
+            return self.combination.predict(self.experts.answers(np.ascontiguousarray(X)))
         columns = np.empty(len(X), dtype=np.intp)
         for rows, outputs in self._ask(X):
             columns[rows], undecided = self.combination.decide(outputs)
