@@ -1,5 +1,7 @@
 """Settings for all tests."""
 
+import signal
+
 from hypothesis import HealthCheck, settings
 
 # How long an example takes says nothing about the code on a busy machine.
@@ -10,3 +12,7 @@ settings.load_profile("cosmo")
 settings.register_profile(
     "mutants", suppress_health_check=[HealthCheck.differing_executors], deadline=None, database=None
 )
+
+# Shells let what they start in the background ignore Ctrl-C, and so would the programs that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -47,10 +47,6 @@ def test_modes(tmp_path, mode):
         picture = Image.fromarray(values).convert("RGB").convert(mode)
     suffix = "tiff" if mode in ("CMYK", "YCbCr") else "png"
     path = saved(tmp_path / f"a.{suffix}", picture)
-    try:
-        Image.open(path).load()
-    except OSError:
-        pytest.skip("this version of Pillow cannot read what it writes")
     found = np.asarray(read_picture(path))
     assert found.shape == (10, 20, 3)
     assert found[:, :10].max() <= 3
