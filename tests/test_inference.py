@@ -83,7 +83,7 @@ def test_any_rows(model, X, size):
 def test_classes_that_rounding_decides(rivals, X, size):
     model, labels = rivals, rivals.predict(X)
     np.testing.assert_array_equal(in_batches(model.predict, X, size), labels)
-    np.testing.assert_array_equal(model.predict(np.asfortranarray(X)), labels)
+    np.testing.assert_array_equal(in_batches(model.predict, np.asfortranarray(X), size), labels)
     order = np.random.default_rng(size).permutation(len(X))
     np.testing.assert_array_equal(in_batches(model.predict, X[order], size), labels[order])
     best = model.classes_[in_batches(model.predict_proba, X, size).argmax(axis=1)]
@@ -95,6 +95,20 @@ def test_what_the_experts_say_leads_to_the_same_class(rivals, X):
     outputs, labels = rivals.outputs(X), rivals.predict(X)
     np.testing.assert_array_equal(outputs.classes[rivals.combination_.predict(outputs)], labels)
     np.testing.assert_array_equal(outputs.classes[rivals.explain(X).proba.argmax(axis=1)], labels)
+
+
+def test_many_ties_take_no_loop_over_rows(rivals, X, monkeypatch):
+    asked, answers = [], type(rivals.experts_).answers
+
+    def counted(experts, rows, **how):
+        asked.append(len(rows))
+        return answers(experts, rows, **how)
+
+    monkeypatch.setattr(type(rivals.experts_), "answers", counted)
+    rivals.predict(X)
+    first, again = asked
+    assert first == len(X)
+    assert 10 < again < len(X)
 
 
 def test_rounding_would_decide(rivals, X, monkeypatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -42,13 +42,11 @@ class Inference(NamedTuple):
 
     def predict(self, X: NDArray[np.float32]) -> NDArray[np.intp]:
         """Return the column of each row's class."""
-        if len(X) == 1:
-            return self.combination.predict(self.experts.answers(np.ascontiguousarray(X)))
         columns = np.empty(len(X), dtype=np.intp)
         for rows, outputs in self._ask(X):
-            columns[rows], undecided = self.combination.decide(outputs)
-            for row, alone in self._alone(X[rows], undecided):
-                columns[rows][row] = self.combination.predict(alone)[0]
+            columns[rows], undecided = self._decide(outputs)
+            for some, alone in self._alone(X[rows], undecided, self.experts.answers):
+                columns[rows][some] = self.combination.predict(alone)
         return columns
 
     def predict_proba(self, X: NDArray[np.float32], columns: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -80,11 +78,10 @@ class Inference(NamedTuple):
         """Return all that both experts say, from which the same answers follow; with `y`, labelled."""
         outputs = self.experts.outputs(X, y)
         said = {field.name: getattr(outputs, field.name) for field in fields(outputs)}
-        for row in self.combination.decide(outputs)[1]:
-            alone = self.experts.outputs(np.ascontiguousarray(X[row : row + 1]))
+        for some, alone in self._alone(X, self._decide(outputs)[1], self.experts.outputs):
             for name, values in said.items():
                 if isinstance(values, np.ndarray) and name != "target":
-                    values[row] = getattr(alone, name)[0]
+                    values[some] = getattr(alone, name)
         return ExpertOutputs.trusted(**said)
 
     def _ask(self, X: NDArray[np.float32]) -> Iterator[tuple[slice, ExpertOutputs]]:
@@ -93,22 +90,30 @@ class Inference(NamedTuple):
         step = -(-len(X) // -(-len(X) // most))
         for first in range(0, len(X), step):
             rows = slice(first, min(first + step, len(X)))
-            yield rows, self.experts.answers(X[rows])
+            batch = X[rows] if rows.stop - first > 1 else np.ascontiguousarray(X[rows])
+            yield rows, self.experts.answers(batch)
+
+    def _decide(self, outputs: ExpertOutputs) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the columns, and which rows hang in the balance: never one that is alone already."""
+        if len(outputs) == 1:
+            return self.combination.predict(outputs), np.empty(0, dtype=np.intp)
+        return self.combination.decide(outputs)
 
     def _alone(
-        self, X: NDArray[np.float32], undecided: NDArray[np.intp]
-    ) -> Iterator[tuple[int, ExpertOutputs]]:
-        """Yield the undecided rows of a batch, and what both experts say when asked about that row only.
+        self, X: NDArray[np.float32], undecided: NDArray[np.intp], ask: Callable[..., ExpertOutputs]
+    ) -> Iterator[tuple[NDArray[np.intp], ExpertOutputs]]:
+        """Yield the undecided rows of a batch, and what both experts say when asked about each by itself.
 
         Sums are rounded differently in another batch. Where that can tip the balance, the sums of a single
         row decide, so that the class is the same in any batch.
         """
-        for row in undecided:
-            yield row, self.experts.answers(np.ascontiguousarray(X[row : row + 1]))
+        step = len(X) if self.experts.linear else 1
+        for first in range(0, len(undecided), step):
+            some = undecided[first : first + step]
+            yield some, ask(np.ascontiguousarray(X[some]), each=True)
 
     def _scores(self, X: NDArray[np.float32], outputs: ExpertOutputs) -> NDArray[Any]:
         scores = self.combination.scores(outputs)
-        if len(outputs) > 1:
-            for row, alone in self._alone(X, self.combination.decide(outputs)[1]):
-                scores[row] = self.combination.scores(alone)[0]
+        for some, alone in self._alone(X, self._decide(outputs)[1], self.experts.answers):
+            scores[some] = self.combination.scores(alone)
         return scores

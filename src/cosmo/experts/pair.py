@@ -167,10 +167,13 @@ class ExpertPair:
         columns = [seen.coef_.T.astype(np.float32, copy=False), self._class_weights]
         return np.hstack([np.pad(some, ((0, 0), (0, -some.shape[1] % _ABREAST))) for some in columns])
 
-    def _ask(self, X: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _ask(
+        self, X: NDArray[np.float32], *, each: bool = False
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the seen expert's probabilities and the unseen expert's scores."""
         if self._both_weights is not None:
-            both, n_seen = X @ self._both_weights, len(self.seen_classes)
+            both = (X[:, None] @ self._both_weights)[:, 0] if each else X @ self._both_weights
+            n_seen = len(self.seen_classes)
             first = n_seen + -n_seen % _ABREAST
             seen, scores = both[:, :n_seen], both[:, first : first + len(self.classes)]
             seen += self.seen.intercept_
@@ -179,12 +182,18 @@ class ExpertPair:
         scores = self.unseen.scores(X, self._table) if weights is None else X @ weights
         return self.seen.predict_proba(X).astype(np.float32, copy=False), scores
 
-    def outputs(self, X: NDArray[np.float32], y: Iterable[Hashable] | None = None) -> ExpertOutputs:
-        """Return what both experts say about `X`, which is finite; with `y`, labelled."""
+    def outputs(
+        self, X: NDArray[np.float32], y: Iterable[Hashable] | None = None, *, each: bool = False
+    ) -> ExpertOutputs:
+        """Return what both experts say about `X`, which is finite; with `y`, labelled.
+
+        With `each`, experts that are linear answer about each row as if it were the only one, to the last
+        bit: a product of several rows is rounded otherwise.
+        """
         target = None if y is None else encode_labels(y, self.classes, name="y")
         if target is not None and len(target) != len(X):
             raise ValueError(f"X has {len(X)} rows but y has {len(target)} labels; give one label per row")
-        seen, scores = self._ask(X)
+        seen, scores = self._ask(X, each=each)
         return ExpertOutputs.from_joint(
             seen,
             self.unseen.probabilities(scores),
@@ -197,7 +206,7 @@ class ExpertPair:
             target=target,
         )
 
-    def answers(self, X: NDArray[np.float32]) -> ExpertOutputs:
+    def answers(self, X: NDArray[np.float32], *, each: bool = False) -> ExpertOutputs:
         """Return what a prediction needs of `outputs`, at the least cost.
 
         Raises
@@ -207,7 +216,7 @@ class ExpertPair:
         """
         if not self.linear:
             return self.outputs(X)
-        seen, joint = self._ask(X)
+        seen, joint = self._ask(X, each=each)
         unseen = soften(joint, self.unseen.decided_["temperature"], first=seen.shape[1])
         # A soft-max is NaN in all columns of a row or in none; nothing else can be wrong with it.
         if np.isnan(seen[:, 0]).any() or np.isnan(unseen[:, 0]).any():
