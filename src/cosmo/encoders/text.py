@@ -101,7 +101,7 @@ class SentenceEncoder(Encoder):
         return tokens["input_ids"]
 
     def _fingerprint(self) -> str:
-        """Fingerprint of what the model computes, the same with every version of the libraries."""
+        """Fingerprint of what the model computes, the same with all versions of the libraries that we admit."""
         steps = [type(module).__name__ for module in self._model]
         pooling = [str(getattr(module, "pooling_mode", "")) for module in self._model]
         return weights_identity(
