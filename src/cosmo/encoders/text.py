@@ -101,7 +101,7 @@ class SentenceEncoder(Encoder):
         return tokens["input_ids"]
 
     def _fingerprint(self) -> str:
-        """Fingerprint of what the model computes, the same with all versions of the libraries that we admit."""
+        """Fingerprint of what the model computes, the same with all admitted versions of the libraries."""
         steps = [type(module).__name__ for module in self._model]
         pooling = [str(getattr(module, "pooling_mode", "")) for module in self._model]
         return weights_identity(
