@@ -24,17 +24,22 @@ __all__ = ["KEPT", "Letters"]
 # Damage means work again, never a wrong result.
 
 
+_ARRAYS = {"x": np.arange(50.0) ** 2, "names": np.array(["a", "bc"])}
+_CHOICE = {"best": {"gamma": 0.25, "epochs": 12}, "scores": [0.5, None]}
+
+
 def _cached(folder: Path) -> list[str]:
     store = Cache(folder)
-    store.arrays("squares", "1", lambda: {"x": np.arange(50.0) ** 2, "names": np.array(["a", "bc"])})
-    return ["squares-1.npz"]
+    store.arrays("squares", "1", lambda: _ARRAYS)
+    store.write("choice", "1", _CHOICE)
+    return ["squares-1.npz", "choice-1.json"]
 
 
 def _read_cached(folder: Path, name: str) -> None:
-    expected = {"x": np.arange(50.0) ** 2, "names": np.array(["a", "bc"])}
-    found = Cache(folder).arrays("squares", "1", lambda: expected)
-    same = found.keys() == expected.keys() and all(np.array_equal(found[k], expected[k]) for k in expected)
-    if not same:
+    store = Cache(folder)
+    found = store.arrays("squares", "1", lambda: _ARRAYS)
+    same = found.keys() == _ARRAYS.keys() and all(np.array_equal(found[k], _ARRAYS[k]) for k in _ARRAYS)
+    if not same or store.read("choice", "1") not in ({}, _CHOICE):
         raise AssertionError("a damaged entry of the cache was taken for good")
 
 

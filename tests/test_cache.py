@@ -386,6 +386,18 @@ class TestArrays:
 
         self.damaged(cache, change, warned)
 
+    def test_any_changed_bit(self, cache: Cache, warned: list[str]):
+        """Also in the list of members, without which some would be missing."""
+        cache.arrays("kind", "key", lambda: {"x": np.arange(3), "names": np.array(["a", "bc"])})
+        (path,) = cache.folder.iterdir()
+        content = path.read_bytes()
+        for bit in range(0, 8 * len(content), 5):
+            changed = bytearray(content)
+            changed[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(changed)
+            assert [*cache.arrays("kind", "key", lambda: {"again": np.ones(1)})] == ["again"], bit
+        assert len(warned) == len(range(0, 8 * len(content), 5))
+
     def test_of_objects_are_refused(self, cache: Cache):
         with pytest.raises((TypeError, ValueError), match="[Oo]bject"):
             cache.arrays("kind", "key", lambda: {"x": np.array(["a", 1], dtype=object)})
@@ -422,6 +434,16 @@ class TestDocuments:
         path.write_bytes(content)
         assert cache.read("kind", "key") == {}
         assert str(path) in caplog.text
+
+    def test_any_changed_bit(self, cache: Cache):
+        cache.write("kind", "key", {"gamma": 0.25, "epochs": [1, 2], "best": None})
+        entry, (path,) = cache.read("kind", "key"), cache.folder.iterdir()
+        content = path.read_bytes()
+        for bit in range(8 * len(content)):
+            changed = bytearray(content)
+            changed[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(changed)
+            assert cache.read("kind", "key") in ({}, entry), bit  # other white space is no damage
 
     def test_what_cannot_be_written_leaves_the_old(self, cache: Cache):
         cache.write("kind", "key", {"a": 1})

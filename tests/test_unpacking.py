@@ -73,6 +73,33 @@ class TestUnpack:
         many = tarred(tmp_path / "c.tgz", *((f"{k}", b"") for k in range(4)))
         self.refused(many, "more than 3 members", most_files=3)
 
+    def test_what_takes_the_memory_that_it_asks_for(self, tmp_path: Path):
+        with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_LZMA) as archive:
+            archive.writestr("x", "packed")
+        self.refused(tmp_path / "a.zip", "'x' is packed in a rare way; unpack it by hand")
+        with tarfile.open(tmp_path / "b.txz", "w:xz") as archive:
+            archive.addfile(tarfile.TarInfo("x"))
+        self.refused(tmp_path / "b.txz", r"neither a zip nor a tar archive \(plain, gzip or bzip2\)")
+        (tmp_path / "c.lzma").write_bytes(b"\x5d\xff\xff\xff\xff" + bytes(100))  # a window of 4 GB
+        self.refused(tmp_path / "c.lzma", "neither a zip nor a tar archive")
+
+    @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
+    def test_headers_without_end(self, tmp_path: Path, kind: bytes):
+        header = tarfile.TarInfo("x")
+        header.type, header.size = kind, 5_000_000
+        with tarfile.open(tmp_path / "a.tgz", "w:gz") as archive:
+            archive.addfile(header, io.BytesIO(bytes(5_000_000)))
+        self.refused(tmp_path / "a.tgz", "a header of 5000192 bytes")
+
+    @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2"])
+    def test_ways_of_packing(self, tmp_path: Path, mode: str):
+        with tarfile.open(tmp_path / "a.tar", mode) as archive:
+            info = tarfile.TarInfo("a" * 200)  # needs a header of its own
+            info.size = len(NOISE)
+            archive.addfile(info, io.BytesIO(NOISE))
+        unpack(tmp_path / "a.tar", tmp_path / "new")
+        assert (tmp_path / "new" / ("a" * 200)).read_bytes() == NOISE
+
     def test_same_name_twice(self, tmp_path: Path):
         self.refused(tarred(tmp_path / "a.tgz", ("x", b"1"), ("x", b"2")), "'x' is in it twice")
 

@@ -33,6 +33,7 @@ __all__ = ["Cache", "code_of", "fingerprint"]
 logger = logging.getLogger(__name__)
 
 Entry = dict[str, Any]
+_SEAL = 16  # bytes at the end of a file of arrays, by which damage to the others shows
 
 
 def fingerprint(*parts: Any) -> str:
@@ -158,7 +159,10 @@ class Cache:
         """Return arrays by name, computed if they are not there."""
         path = self._path(kind, key, "npz")
         try:
-            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            whole = path.read_bytes()
+            if _seal(whole[:-_SEAL]) != whole[-_SEAL:]:
+                raise ValueError("its content is not what was written")
+            with np.load(io.BytesIO(whole), allow_pickle=False) as file:
                 return dict(file)
         except FileNotFoundError:
             pass
@@ -170,7 +174,7 @@ class Cache:
                 raise TypeError(f"{name} is an array of objects, which cannot be kept safely")
         content = io.BytesIO()
         np.savez(content, **found)  # type: ignore[arg-type]  # names of arrays, not options
-        write_whole(path, content.getvalue())
+        write_whole(path, content.getvalue() + _seal(content.getvalue()))
         return found
 
     def has(self, kind: str, key: str) -> bool:
@@ -181,22 +185,28 @@ class Cache:
         """Return a JSON document; an empty one if it is not there."""
         path = self._path(kind, key, "json")
         try:
-            entry = json.loads(path.read_bytes())
-            if isinstance(entry, dict):
+            whole = json.loads(path.read_bytes())
+            entry: Entry = whole["entry"]
+            if _seal(json.dumps(entry).encode()).hex() == whole["seal"]:
                 return entry
-            self._unreadable(path, "not a JSON object")
+            self._unreadable(path, "its content is not what was written")
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
             self._unreadable(path, error)
         return {}
 
     def write(self, kind: str, key: str, entry: Entry) -> None:
         """Store a JSON document."""
-        write_whole(self._path(kind, key, "json"), json.dumps(entry, indent=1).encode())
+        whole = {"seal": _seal(json.dumps(entry).encode()).hex(), "entry": entry}
+        write_whole(self._path(kind, key, "json"), json.dumps(whole, indent=1).encode())
 
     def _path(self, kind: str, key: str, suffix: str) -> Path:
         return self.folder / f"{kind}-{key}.{suffix}"
 
     def _unreadable(self, path: Path, why: object) -> None:
         logger.warning("%s cannot be read (%s); computing it again", path, why)
+
+
+def _seal(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_SEAL).digest()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import errno
+import gzip
 import os
 import shutil
 import stat
@@ -22,6 +24,7 @@ _MOST_FILES = 1_000_000
 _MOST_RATIO = 200  # of unpacked to packed; pictures and features stay far below
 _FREE = 10**7  # bytes that may be packed as tightly as they like
 _CHUNK = 1 << 20
+_ZIP_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2}  # LZMA takes what memory it asks
 
 
 class ArchiveError(ValueError):
@@ -31,7 +34,7 @@ class ArchiveError(ValueError):
 def is_archive(path: Path) -> bool:
     """Tell whether a file is a zip or tar archive, by its content."""
     try:
-        return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+        return zipfile.is_zipfile(path) or _is_tar(path)
     except FileNotFoundError:
         raise
     except Exception:  # what begins like an archive and goes on otherwise
@@ -145,17 +148,54 @@ def _opened(path: Path) -> Iterator[tuple[Iterator[_Member], Any]]:
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             yield _zip_members(path, archive), lambda member: archive.open(member.handle)
-    elif tarfile.is_tarfile(path):
-        with tarfile.open(path) as archive:
+    elif _is_tar(path):
+        with _tar(path) as archive:
             yield _tar_members(path, archive), lambda member: _content(archive.extractfile(member.handle))
     else:
-        raise ArchiveError(f"{path}: neither a zip nor a tar archive; fetch it again")
+        raise ArchiveError(
+            f"{path}: neither a zip nor a tar archive (plain, gzip or bzip2); fetch it again, or unpack it "
+            "by hand"
+        )
+
+
+def _is_tar(path: Path) -> bool:
+    try:
+        with _tar(path):
+            return True
+    except tarfile.TarError:
+        return False
+
+
+@contextmanager
+def _tar(path: Path) -> Iterator[tarfile.TarFile]:
+    with path.open("rb") as raw:
+        begin = raw.read(3)
+    opened: Any = gzip.open if begin[:2] == b"\x1f\x8b" else bz2.open if begin == b"BZh" else open
+    with opened(path, "rb") as file:
+        pieces: Any = _InPieces(path, file)
+        with tarfile.open(fileobj=pieces, mode="r:") as archive:
+            yield archive
+
+
+class _InPieces:
+    """A file that nobody reads much of at once: headers of an archive may claim any size."""
+
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
+        self._path, self._file = path, file
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int) -> bytes:
+        if size > _CHUNK:
+            raise ArchiveError(f"{self._path}: a header of {size} bytes; it is not unpacked")
+        return self._file.read(size)
 
 
 def _zip_members(path: Path, archive: zipfile.ZipFile) -> Iterator[_Member]:
     for info in archive.infolist():
         if info.flag_bits & 1:
             raise ArchiveError(f"{path}: {info.filename!r} is encrypted; unpack it by hand")
+        if info.compress_type not in _ZIP_METHODS:
+            raise ArchiveError(f"{path}: {info.filename!r} is packed in a rare way; unpack it by hand")
         kind = stat.S_IFMT(info.external_attr >> 16)  # 0 if the archive was not made on Unix
         plain = kind in (0, stat.S_IFREG)
         yield _Member(info.filename, info.file_size, info.is_dir(), plain and not info.is_dir(), info)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -272,3 +274,15 @@ def test_bombs_take_no_memory(tmp_path: Path):
         "texts.parquet True",
         "zeros.npz True",
     ]
+
+
+def test_arrays_in_a_rare_packing(tmp_path: Path):
+    """Its memory is what the file asks for, before a byte is unpacked."""
+    content = io.BytesIO()
+    np.save(content, np.ones((2, 3), dtype=np.float32))
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("X.npy", content.getvalue())
+    for read in (read_features, lambda path: batches(path, 1)):
+        with pytest.raises(DataError, match=r"a\.npz: 'X\.npy' is packed in a rare way; save it again"):
+            read(path)

@@ -128,6 +128,7 @@ class TestRefusals:
             ("descriptions.csv", b"class,a\ncat,1\ndog,2\n", "'fox'"),
             ("descriptions.csv", b"class,a\n\xff,1\n", "not UTF-8"),
             ("split.csv", b"part,row\ntrainval,-1\n", "split.csv: row 1 is trainval,-1"),
+            ("split.csv", b"part,row\ntrainval,9999999999999999999\n", "split.csv: row 1 is trainval,9999"),
             ("split.csv", b"part,row\ntraining,1\n", "needed is one of trainval"),
             ("split.csv", b"row,part\n1,val\n", "the columns must be part and row"),
             ("split.csv", b"part,row\ntrainval,1\ntrainval,1\n", "more than once"),

@@ -16,7 +16,16 @@ from typing import Any
 from cosmo.data.dataset import DataError
 from cosmo.data.pages import page_sizes
 
-__all__ = ["RowGroups", "Unpacked", "check_gzip", "check_members", "check_parquet", "most_bytes", "too_much"]
+__all__ = [
+    "RowGroups",
+    "Unpacked",
+    "check_gzip",
+    "check_members",
+    "check_method",
+    "check_parquet",
+    "most_bytes",
+    "too_much",
+]
 
 _FREE = 10**8  # bytes that may be packed as tightly as they like
 _MOST_RATIO = 200  # of unpacked to packed; features and texts stay far below
@@ -107,6 +116,17 @@ def check_gzip(path: Path) -> None:
             pass
 
 
+def check_method(path: Path, member: zipfile.ZipInfo) -> None:
+    """Raise if a member is packed as numpy never does: the memory that other ways take is up to the file.
+
+    Examples
+    --------
+    >>> check_method(Path("a.npz"), zipfile.ZipInfo("X.npy"))
+    """
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise DataError(f"{path}: {member.filename!r} is packed in a rare way; save it again with np.savez")
+
+
 def check_members(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
     """Raise if arrays of an `.npz` are a bomb; no more is unpacked of a member than it declares.
 
@@ -119,8 +139,11 @@ def check_members(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
     ...         archive.writestr("X.npy", bytes(100))
     ...         check_members(path, archive.infolist())
     """
-    most = most_bytes(path.stat().st_size)
-    if sum(member.file_size for member in members) > most:
+    most, total = most_bytes(path.stat().st_size), 0
+    for member in members:
+        check_method(path, member)
+        total += member.file_size
+    if total > most:
         raise too_much(path, "its arrays", most)
 
 

@@ -23,6 +23,7 @@ __all__ = ["read_plain", "write_plain"]
 _FEATURES, _DESCRIPTIONS, _SPLIT, _SAMPLES = "features.npz", "descriptions.csv", "split.csv", "samples.csv"
 _PARTS = ("trainval", "test_seen", "test_unseen", "train", "val")
 _OPTIONAL = ("train", "val")
+_DIGITS = 18  # of the number of a row, at most
 
 
 def write_plain(dataset: GZSLDataset, folder: str | os.PathLike[str]) -> None:
@@ -271,7 +272,7 @@ def _parse_split(text: str, where: Path) -> Split:
         raise DataError(f"{where}: the columns must be part and row, got {', '.join(header)}")
     parts: dict[str, list[int]] = {part: [] for part in _PARTS if part not in _OPTIONAL}
     for number, (part, row) in enumerate(rows, start=1):
-        if part not in _PARTS or not row.isdecimal():
+        if part not in _PARTS or not row.isdecimal() or len(row) > _DIGITS:
             raise DataError(
                 f"{where}: row {number} is {part},{row}; needed is one of {', '.join(_PARTS)}, number"
             )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cosmo.data.batches.base import Batch, Batches
 from cosmo.data.dataset import DataError
 from cosmo.data.images import read_image_folder
-from cosmo.data.packed import most_bytes, too_much
+from cosmo.data.packed import check_method, most_bytes, too_much
 from cosmo.validation import check_features
 
 __all__ = ["Array", "Pictures"]
@@ -75,6 +75,7 @@ class Array(Batches):
         if "X.npy" not in archive.namelist():
             names = ", ".join(name.removesuffix(".npy") for name in archive.namelist())
             raise DataError(f"{self.source}: no array X; there are {names or 'none'}")
+        check_method(self.source, archive.getinfo("X.npy"))
         return archive.open("X.npy")
 
     def _read(self, size: int, start: int) -> Iterator[Batch]:
