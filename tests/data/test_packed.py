@@ -286,3 +286,23 @@ def test_arrays_in_a_rare_packing(tmp_path: Path):
     for read in (read_features, lambda path: batches(path, 1)):
         with pytest.raises(DataError, match=r"a\.npz: 'X\.npy' is packed in a rare way; save it again"):
             read(path)
+
+
+def test_statistics_that_contradict_the_schema(tmp_path: Path):
+    """Arrow ends the process when it is asked about such a column."""
+    path = parquet(tmp_path / "a.parquet", {"a": [1.0, None, 3.0], "b": [1.0, 2.0, 3.0]})
+    content, optional = path.read_bytes(), b"\x25\x02\x18\x01a"  # how often it is there, and its name
+    assert content.count(optional) == 1
+    path.write_bytes(content.replace(optional, b"\x25\x00\x18\x01a"))
+    for read in (read_table, batches):
+        with pytest.raises(DataError, match=r"a\.parquet"):
+            read(path)
+
+
+@pytest.mark.parametrize("cut", [0, 4, 8, 100])
+def test_no_end(tmp_path: Path, cut: int):
+    path = parquet(tmp_path / "a.parquet", {"a": [1.0, 2.0]})
+    path.write_bytes(path.read_bytes()[:cut])
+    for read in (read_table, batches):
+        with pytest.raises(DataError, match=r"a\.parquet"):
+            read(path)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cosmo.data.dataset import DataError
+from cosmo.data.footer import Chunk, column_chunks
 from cosmo.data.pages import page_sizes
 
 __all__ = [
@@ -186,10 +187,14 @@ class RowGroups:
         self._at_once: dict[int, int] = {}
         try:
             self.file = parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
+            self._groups = column_chunks(self._raw)
+            leaves = [self.file.schema.column(place) for place in range(len(self.file.schema))]
+            if any(len(group) != len(leaves) for group in self._groups):
+                raise ValueError("a group of rows has other columns than the table")
         except BaseException:
             self._raw.close()
             raise
-        leaves = [self.file.schema.column(place) for place in range(len(self.file.schema))]
+        self._names = [leaf.path for leaf in leaves]
         self._widths = {
             place: _WIDTHS.get(leaf.physical_type, max(leaf.length, 0))
             for place, leaf in enumerate(leaves)
@@ -209,9 +214,8 @@ class RowGroups:
         n_rows = self.file.metadata.row_group(group).num_rows
         return sum(
             # Lists have more values than rows; that there are fewer is not believed.
-            (width or _OFFSET) * max(chunk.num_values, n_rows)
-            + (0 if width else max(chunk.total_uncompressed_size, 0))
-            for chunk, width in self._chunks(group)
+            (width or _OFFSET) * max(chunk.n_values, n_rows) + (0 if width else max(chunk.unpacked, 0))
+            for _, chunk, width in self._chunks(group)
         )
 
     def rows_at_once(self, group: int) -> int:
@@ -224,14 +228,10 @@ class RowGroups:
         """
         if group not in self._at_once:
             row = 1
-            for chunk, width in self._chunks(group):
-                # Offsets are 0, or missing, where there is no dictionary, or are no rows.
-                offsets = chunk.dictionary_page_offset, chunk.data_page_offset
-                start = min((offset for offset in offsets if offset), default=0)
-                pages = page_sizes(self._raw, start, start + chunk.total_compressed_size)
-                largest = max(pages, default=0)
+            for name, chunk, width in self._chunks(group):
+                largest = max(page_sizes(self._raw, chunk.start, chunk.start + chunk.packed), default=0)
                 if largest > self.most:
-                    raise too_much(self.path, f"a page of column {chunk.path_in_schema!r}", self.most)
+                    raise too_much(self.path, f"a page of column {name!r}", self.most)
                 row += width or _OFFSET + largest
             self._at_once[group] = max(1, self.most // (_GROWTH * row))
         return self._at_once[group]
@@ -248,9 +248,9 @@ class RowGroups:
                 yield piece[min(start, len(piece)) :]
                 start = max(0, start - len(piece))
 
-    def _chunks(self, group: int) -> Iterable[tuple[Any, int]]:
-        about = self.file.metadata.row_group(group)
-        return ((about.column(place), width) for place, width in self._widths.items())
+    def _chunks(self, group: int) -> Iterator[tuple[str, Chunk, int]]:
+        for place, width in self._widths.items():
+            yield self._names[place], self._groups[group][place], width
 
 
 def check_parquet(path: Path) -> None:

@@ -1,20 +1,17 @@
-"""What the pages of a Parquet file say about themselves; Arrow takes as much memory as they ask for.
-
-Each page begins with a header in Thrift's compact protocol, of which only the sizes matter here.
-"""
+"""What the pages of a Parquet file say about themselves; Arrow takes as much memory as they ask for."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import IO
 
+from cosmo.data.thrift import structure
+
 __all__ = ["page_sizes"]
 
-_STOP, _TRUE, _FALSE, _BINARY, _STRUCT = 0, 1, 2, 8, 12
-_WHOLE = (4, 5, 6)  # numbers of 16, 32 and 64 bits
 _UNPACKED, _PACKED = 2, 3  # fields of a page's header: its sizes
-_DEEPEST = 8  # structures within each other; a header has three
+_WANTED = {_UNPACKED: None, _PACKED: None}
+_USUAL, _LONGEST = 256, 1 << 24  # bytes of a header, which may hold the largest and the least value
 
 
 def page_sizes(file: IO[bytes], start: int, stop: int) -> Iterator[int]:
@@ -39,55 +36,24 @@ def page_sizes(file: IO[bytes], start: int, stop: int) -> Iterator[int]:
     [10]
     """
     while start < stop:
-        file.seek(start)
-        fields = _structure(file)
+        fields, length = _header(file, start)
         unpacked, packed = fields.get(_UNPACKED, -1), fields.get(_PACKED, -1)
         if min(unpacked, packed) < 0:
             raise ValueError("a page has an impossible header")
         yield unpacked
-        start = file.tell() + packed
+        start += length + packed
 
 
-def _structure(file: IO[bytes], depth: int = 0) -> dict[int, int]:
-    """Return the whole numbers among the fields of a structure, and pass over the others."""
-    if depth > _DEEPEST:
-        raise ValueError("a page has an impossible header")
-    found: dict[int, int] = {}
-    field = 0
-    while (head := _byte(file)) != _STOP:
-        step, kind = divmod(head, 16)
-        field = field + step if step else _signed(file)
-        if kind in _WHOLE:
-            found[field] = _signed(file)
-        elif kind == _BINARY:
-            file.seek(_number(file), os.SEEK_CUR)
-        elif kind == _STRUCT:
-            _structure(file, depth + 1)
-        elif kind not in (_TRUE, _FALSE):  # which have no content
-            raise ValueError("a page has an impossible header")
-    return found
-
-
-def _byte(file: IO[bytes]) -> int:
-    content = file.read(1)
-    if not content:
-        raise ValueError("a page is cut short")
-    return content[0]
-
-
-def _number(file: IO[bytes]) -> int:
-    """Return a number of seven bits a byte, the lowest first."""
-    value = shift = 0
-    while shift < 64:
-        byte = _byte(file)
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value
-        shift += 7
-    raise ValueError("a page has an impossible header")
-
-
-def _signed(file: IO[bytes]) -> int:
-    """Return a number whose lowest bit is the sign."""
-    value = _number(file)
-    return value >> 1 ^ -(value & 1)
+def _header(file: IO[bytes], start: int) -> tuple[dict[int, int], int]:
+    size = _USUAL
+    while True:
+        file.seek(start)
+        content = file.read(size)
+        try:
+            return structure(content, _WANTED)
+        except EOFError as error:
+            if len(content) < size or size >= _LONGEST:
+                raise ValueError("a page is cut short") from error
+            size *= 16
+        except ValueError as error:
+            raise ValueError(f"a page has an impossible header ({error})") from error
