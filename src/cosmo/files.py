@@ -6,7 +6,9 @@ import os
 import secrets
 from pathlib import Path
 
-__all__ = ["draft_of", "sync", "write_whole"]
+__all__ = ["draft_of", "mark_drafts", "remove_drafts", "sync", "write_whole"]
+
+_mark = ""  # that the drafts of this process bear
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -38,7 +40,19 @@ def draft_of(path: Path) -> Path:
     True
     """
     # Not the process number: on a shared disk two machines may have the same.
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    return path.with_name(f".{path.name}.{_mark}{secrets.token_hex(4)}")
+
+
+def mark_drafts(mark: str) -> None:
+    """Have the drafts of this process bear a mark, by which whoever kills it can remove them."""
+    global _mark
+    _mark = mark
+
+
+def remove_drafts(folder: Path, mark: str) -> None:
+    """Remove the drafts with a mark, of processes that have been killed, from a folder and those in it."""
+    for draft in folder.rglob(f".*.{mark}*"):
+        draft.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from cosmo.encoders import Encoder, ItemError
+from cosmo.files import draft_of
 
 
 class Traveller:
@@ -30,6 +31,14 @@ class Traveller:
 def slow(seconds: float, task: int) -> tuple[int, int]:
     time.sleep(seconds)
     return task, os.getpid()
+
+
+def half_written(folder: Path, task: int) -> int:
+    """Be in the midst of writing a file, all but the first."""
+    if task:
+        draft_of(folder / "inner" / f"{task}.npz").write_bytes(b"half")
+        time.sleep(60)
+    return task
 
 
 def noted(log: Path, task: int) -> int:

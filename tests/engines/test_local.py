@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_tasks import Traveller, dies, fails, greet, slow, threads
+from cluster_tasks import Traveller, dies, fails, greet, half_written, slow, threads
 from joblib import Parallel, delayed
 
 from cosmo.engines import LocalEngine, make_engine
@@ -43,6 +44,19 @@ def test_what_is_common_travels_once_to_each_process(tmp_path: Path):
     processes = set(LocalEngine(2).map(greet, range(20), common=traveller))
     assert sorted(map(int, traveller.log.read_text().split())) == sorted(processes)
     assert os.getpid() not in processes
+
+
+def test_what_killed_processes_have_half_written_is_removed(tmp_path: Path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / ".1.npz.0a1b2c3d").touch()  # somebody else's
+    results = LocalEngine(2).map(half_written, range(3), common=tmp_path, folder=tmp_path)
+    assert next(results) == 0
+    end = time.monotonic() + 60
+    while len(list(tmp_path.rglob(".*.npz.*"))) < 3 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert len(list(tmp_path.rglob(".*.npz.*"))) == 3
+    results.close()
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [".1.npz.0a1b2c3d"]
 
 
 def test_a_killed_process_is_told():

@@ -19,6 +19,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from cosmo.engines.base import Engine, Result, Task
+from cosmo.files import mark_drafts, remove_drafts
 
 __all__ = ["LocalEngine", "deaf_to_interrupts", "use_one_thread"]
 
@@ -54,7 +55,7 @@ class LocalEngine(Engine):
     ) -> Generator[Result]:
         """Yield results as they get done, see `Engine.map`."""
         if self.jobs > 1:
-            yield from self._apart(function, tasks, common)
+            yield from self._apart(function, tasks, common, folder)
             return
         for task in tasks:
             with threadpool_limits(1):
@@ -65,8 +66,9 @@ class LocalEngine(Engine):
         """Do nothing: processes end by themselves when they have been idle for a while."""
 
     def _apart(
-        self, function: Callable[[Any, Task], Result], tasks: Iterable[Task], common: Any
+        self, function: Callable[[Any, Task], Result], tasks: Iterable[Task], common: Any, folder: Path | None
     ) -> Generator[Result]:
+        done = False
         with TemporaryDirectory(prefix="cosmo-", ignore_cleanup_errors=True) as scratch:
             path = str(Path(scratch, "common"))
             joblib.dump(common, path)
@@ -76,6 +78,7 @@ class LocalEngine(Engine):
             try:
                 for result in results:  # noqa: UP028  (which would close the results before we can)
                     yield result
+                done = True
             except TerminatedWorkerError as error:
                 raise OSError(
                     "a process that did a part of the work was killed, perhaps for want of memory; take "
@@ -85,10 +88,13 @@ class LocalEngine(Engine):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # that not all were wanted: whoever stops knows
                     results.close()
+                if folder is not None and not done:
+                    remove_drafts(folder, Path(scratch).name)
 
 
 def _do(function: Callable[[Any, Task], Result], path: str, task: Task) -> Result:
     use_one_thread()
+    mark_drafts(Path(path).parent.name)
     return function(_common(path), task)
 
 
