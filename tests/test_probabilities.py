@@ -167,8 +167,27 @@ class TestTopK:
 def test_a_soft_max_of_the_last_columns():
     scores = random_scores(0, 3.0, 2_000, 50).astype(np.float32)
     whole = soften(scores, 0.7)
-    np.testing.assert_allclose(whole, softmax(scores / np.float32(0.7), axis=1), rtol=1e-6)
+    exact = softmax((scores / np.float32(0.7)).astype(np.float64), axis=1)
+    np.testing.assert_allclose(whole, exact, rtol=1e-6)
     np.testing.assert_array_equal(soften(scores, 0.7, first=30), whole[:, 30:])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_soft_max_of_scores_of_any_size(dtype):
+    """Exponentials of some rows are infinite, or nothing."""
+    scores = random_scores(0, 3.0, 60, 50).astype(dtype)
+    scores += np.array([0, 100, -100, 1e4, -1e4, 40], dtype=dtype).repeat(10)[:, None]
+    with np.errstate(all="raise", under="ignore"):
+        np.testing.assert_allclose(
+            soften(scores, 1.0), softmax(scores.astype(np.float64), axis=1), rtol=1e-6, atol=1e-30
+        )
+
+
+def test_only_rows_with_nan_are_nan():
+    scores = random_scores(0, 3.0, 4, 5)
+    scores[1, 2], scores[3, 0] = np.nan, np.inf
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(soften(scores, 1.0)).all(axis=1).tolist() == [False, True, False, True]
 
 
 @pytest.mark.parametrize("n_classes", [50, 4096, 4097, 9000])

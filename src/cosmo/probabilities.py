@@ -20,6 +20,7 @@ __all__ = ["fit_temperature", "soften", "temper", "top_k"]
 
 _FLOOR = 1e-12  # the paper's code adds this to a probability before taking its logarithm
 _BLOCK = 1 << 17  # probabilities worked on at a time, so that they stay in the cache
+_LEAST, _MOST = 1e-20, 1e30  # sums of exponentials among which none that matters was lost
 _SHORT = 4096  # columns of which `einsum` makes one sum, whatever the number of rows
 
 
@@ -39,11 +40,7 @@ def soften(scores: NDArray[Any], temperature: float, *, first: int = 0) -> NDArr
     out = np.empty(scores.shape, scores.dtype)
     for rows in _blocks(scores):
         part = out[rows]
-        scaled = (
-            scores[rows]
-            if temperature == 1
-            else np.divide(scores[rows], scores.dtype.type(temperature), out=part)
-        )
+        scaled = scores[rows] if temperature == 1 else scores[rows] / scores.dtype.type(temperature)
         total = _exponentials(scaled, out=part)
         part[..., first:] /= total
     return out[..., first:]
@@ -131,7 +128,8 @@ def _powers(proba: NDArray[Any], temperature: float) -> tuple[NDArray[Any], NDAr
         np.log(powered, out=powered)  # logarithm and exponential: the form that processors do fastest
         powered *= 1 / temperature
         if temperature < 1:  # else nothing can vanish
-            return powered, _exponentials(powered, out=powered)
+            logarithms, powered = powered, np.empty_like(powered)
+            return powered, _exponentials(logarithms, out=powered)
         np.exp(powered, out=powered)
     return powered, _sums(powered)
 
@@ -161,12 +159,19 @@ def _cube_root(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _exponentials(values: NDArray[Any], *, out: NDArray[Any]) -> NDArray[Any]:
-    """Put `exp(values - their maximum)`, row by row, in `out`, and return its sums."""
-    # The place of a maximum is found sooner than the maximum.
-    largest = np.take_along_axis(values, values.argmax(axis=-1, keepdims=True), axis=-1)
-    np.subtract(values, largest, out=out)
-    np.exp(out, out=out)
-    return _sums(out)
+    """Put `exp(values)`, up to a factor in each row, in `out`, which is elsewhere, and return its sums."""
+    with np.errstate(over="ignore", under="ignore"):
+        np.exp(values, out=out)
+    total = _sums(out)
+    # Nearly always no exponential that matters has left the range of the numbers. In other rows, and those
+    # with NaN, they are relative to the largest.
+    lost = ~((total > _LEAST) & (total < _MOST))[..., 0]
+    if lost.any():
+        part = values[lost]
+        part -= part.max(axis=-1, keepdims=True)
+        out[lost] = np.exp(part, out=part)
+        total[lost] = _sums(part)
+    return total
 
 
 def _sums(values: NDArray[Any]) -> NDArray[Any]:
