@@ -50,7 +50,19 @@ def mark_drafts(mark: str) -> None:
 
 
 def remove_drafts(folder: Path, mark: str) -> None:
-    """Remove the drafts with a mark, of processes that have been killed, from a folder and those in it."""
+    """Remove the drafts with a mark, of processes that have been killed, from a folder and those in it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     mark_drafts("worker-1-")
+    ...     draft_of(Path(folder, "table.csv")).touch()
+    ...     mark_drafts("")
+    ...     remove_drafts(Path(folder), "worker-1-")
+    ...     os.listdir(folder)
+    []
+    """
     for draft in folder.rglob(f".*.{mark}*"):
         draft.unlink(missing_ok=True)
 
