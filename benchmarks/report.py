@@ -46,9 +46,9 @@ NOTES = {
         far above the minimum; the row with tol=1e-6 is where single precision lets it get, and the lines
         below the table say how soon ours is at each of these places, and where it spends its time. It
         needs fewer passes over the rows where features are correlated, as those of networks are. The start
-        from the validation stage does not pay: new classes move all others. scikit-learn-intelex takes part
-        where it is installed: version 2026.2 took 6.0 times scikit-learn's CPU time on CUB, to 3.4e-4 above
-        the minimum, so it is not used.""",
+        from the validation stage does not pay. scikit-learn-intelex takes part where it is installed: version
+        2026.2 took 6.0 times scikit-learn's CPU time on CUB, to 3.4e-4 above the minimum, so it is not
+        used.""",
     "experts": """
         One eigendecomposition per side serves the whole grid of regularisers. What remains is to solve for
         each pair, and to score the held-out rows with each solution.""",
@@ -56,9 +56,9 @@ NOTES = {
         Features are turned to their principal axes once; learning the detectors of attributes, and with soft
         groups the groups, is products with the features, gates over groups and log-probabilities.""",
     "generative": """
-        The penalty on the critic's gradient has a closed form, which spares differentiating twice; narrow
-        networks and one step of the critic instead of five spare the rest. Products of matrices are what
-        remains; bfloat16 would not speed them up on this processor.""",
+        The penalty on the critic's gradient has a closed form, which spares differentiating twice; one step
+        of the critic instead of five spares the rest. bfloat16 would not speed up products of matrices on
+        this processor.""",
     "streaming": """
         A stream's time is prediction, turning columns of Parquet into rows, and writing numbers as
         digits.""",

@@ -3,7 +3,7 @@
 Prints CPU seconds on one thread, the peak memory of arrays beyond the rows, how far the objective is above
 the minimum, in double precision, and the share of rows (fitted ones, and others) that are predicted as by the
 minimum, which is that of a run to a relative gap of 1e-8, checked in double precision. On CUB, scikit-learn
-is also run in double precision, and to the smallest tolerance that still changes its result. Also printed:
+is also run in double precision, and to a tolerance below which its result does not change. Also printed:
 the CPU time after which `SoftmaxRegression` is at scikit-learn's objective, the cost of its parts, and the
 refit on all training classes from the fit of the validation stage.
 
@@ -166,18 +166,20 @@ def compare(
     name: str, X: np.ndarray, codes: np.ndarray, others: np.ndarray, *, at_length: bool = False
 ) -> Comparison:
     """Return both classifiers' cost and result on the same rows."""
-    further = {
-        "scikit-learn, float64": lambda: plain(double, codes),
-        "scikit-learn, tol=1e-6": lambda: plain(X, codes, tol=1e-6),  # as near the minimum as it gets
-    }
+    further: dict[str, Callable[[], Any]] = {}
+    if at_length:
+        double = X.astype(np.float64)
+        further = {
+            "scikit-learn, float64": lambda: plain(double, codes),
+            "scikit-learn, tol=1e-6": lambda: plain(X, codes, tol=1e-6),  # as near the minimum as it gets
+        }
     ways = {
         "scikit-learn, float32": lambda: plain(X, codes),
-        **(further if at_length else {}),
+        **further,
         **accelerated(X, codes),
         "SoftmaxRegression, tol=1e-4": lambda: SoftmaxRegression(tol=1e-4).fit(X, codes),
         "SoftmaxRegression": lambda: SoftmaxRegression().fit(X, codes),
     }
-    double = X.astype(np.float64 if at_length else X.dtype)
     best = SoftmaxRegression(tol=1e-8).fit(X, codes)
     minimum = objective(best, X, codes)
     costs, peaks, models = {}, {}, {}
