@@ -56,7 +56,7 @@ def make_model(seed: int = 0) -> tuple[Cosmo, np.ndarray]:
     return model, rows(rng.integers(n_classes, size=max(BATCHES)))
 
 
-def cpu(*jobs: Callable[[], Any], repeats: int = 7, least: float = 0.05) -> list[float]:
+def cpu(*jobs: Callable[[], Any], repeats: int = 30, least: float = 0.05) -> list[float]:
     """Return CPU seconds of jobs, the best of some runs; they take turns, as others may use the machine."""
     times, best = [], []
     for job in jobs:  # short jobs are run many times in a row

@@ -74,6 +74,18 @@ class TestSummary:
         assert [rows.tolist() for rows in out.rivals(0.03)] == [[False, False, True], [True, True, False]]
         assert [rows.any() for rows in out[2:].rivals(0.001)] == [False, False]
 
+    @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0, 10.0])
+    def test_rivals_among_the_largest_that_a_gate_asked_for(self, temperature: float):
+        rng = np.random.default_rng(0)
+        seen = np.sort(rng.dirichlet(np.ones(6), 300), axis=1)
+        seen[::2, -2] = (1 - rng.choice([0.009, 0.011], 150)) * seen[::2, -1]
+        seen /= seen.sum(axis=1, keepdims=True)
+        parts = pd.Index(list("abcdef")), pd.Index(["z"]), seen, np.full((300, 1), 0.1)
+        out, asked = ExpertOutputs(*parts), ExpertOutputs(*parts)
+        asked.top_seen(3, temperature), asked.top_unseen(3)
+        assert 50 < out.rivals(0.01)[1].sum() < 150
+        np.testing.assert_array_equal(asked.rivals(0.01), out.rivals(0.01))
+
     def test_true_side_and_gain(self):
         out = make()
         np.testing.assert_array_equal(out.is_seen, [True, False, False, False])

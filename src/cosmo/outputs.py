@@ -242,10 +242,15 @@ class ExpertOutputs:
 
         It is when its probability is that of the best but for a share of `tolerance`.
         """
-        return (
-            _rivals(self.unseen, self._best_unseen, tolerance),
-            _rivals(self.seen, self._best_seen, tolerance),
-        )
+        return self._rivals("unseen", tolerance), self._rivals("seen", tolerance)
+
+    def _rivals(self, side: str, tolerance: float) -> NDArray[np.bool_]:
+        for (whose, k, temperature), top in self._tops.items():
+            if whose == side and k > 1:  # the gate asked for the two best; a temperature brings them nearer
+                near: NDArray[np.bool_] = top[:, 1] >= (1 - tolerance) ** (1 / temperature) * top[:, 0]
+                return near
+        best = self._best_unseen if side == "unseen" else self._best_seen
+        return _rivals(getattr(self, side), best, tolerance)
 
     def top_seen(self, k: int, temperature: float = 1.0) -> NDArray[Any]:
         """Return the seen expert's `k` largest probabilities at a temperature, largest first."""

@@ -16,7 +16,7 @@ from scipy.special import log_softmax
 
 from cosmo.validation import as_number
 
-__all__ = ["fit_temperature", "soften", "temper", "top_k"]
+__all__ = ["fit_temperature", "soften", "soften_parts", "temper", "top_k"]
 
 _FLOOR = 1e-12  # the paper's code adds this to a probability before taking its logarithm
 _BLOCK = 1 << 17  # probabilities worked on at a time, so that they stay in the cache
@@ -24,10 +24,8 @@ _LEAST, _MOST = 1e-20, 1e30  # sums of exponentials among which none that matter
 _SHORT = 4096  # columns of which `einsum` makes one sum, whatever the number of rows
 
 
-def soften(scores: NDArray[Any], temperature: float, *, first: int = 0) -> NDArray[Any]:
+def soften(scores: NDArray[Any], temperature: float) -> NDArray[Any]:
     """Return `softmax(scores / temperature)` over the last axis, in the dtype of `scores`.
-
-    Columns before the `first` count in the sum but are left out of what is returned.
 
     Examples
     --------
@@ -42,8 +40,44 @@ def soften(scores: NDArray[Any], temperature: float, *, first: int = 0) -> NDArr
         part = out[rows]
         scaled = scores[rows] if temperature == 1 else scores[rows] / scores.dtype.type(temperature)
         total = _exponentials(scaled, out=part)
-        part[..., first:] /= total
-    return out[..., first:]
+        part /= total
+    return out
+
+
+def soften_parts(
+    scores: NDArray[Any], scale: NDArray[Any], shift: NDArray[Any], *parts: tuple[slice, int]
+) -> list[NDArray[Any]]:
+    """Return the soft-max of some columns of `scale * scores + shift`, and of others, in one go.
+
+    Parameters
+    ----------
+    scores : array of shape (n_samples, n_columns)
+    scale, shift : array of shape (n_columns,)
+    parts : pairs of a slice and an int
+        The columns of a soft-max, and how many of them count in the sum but are left out of the result.
+
+    Examples
+    --------
+    >>> scores = np.log(np.array([[1.0, 3.0, 2.0, 4.0, 4.0]]))
+    >>> soften_parts(scores, np.ones(5), np.zeros(5), (slice(0, 2), 0), (slice(2, 5), 1))
+    [array([[0.25, 0.75]]), array([[0.4, 0.4]])]
+    """
+    n_rows, n_columns = scores.shape
+    widths = [len(range(n_columns)[columns]) - first for columns, first in parts]
+    out = [np.empty((n_rows, width), scores.dtype) for width in widths]
+    for rows in _blocks(scores):
+        part = scores[rows] * scale
+        part += shift
+        with np.errstate(all="ignore"):
+            np.exp(part, out=part)
+            for (columns, first), found in zip(parts, out, strict=True):
+                total = _sums(part[:, columns])
+                np.divide(part[:, columns][:, first:], total, out=found[rows])
+                lost = _lost(total)
+                if lost.any():
+                    again = scores[rows][lost, columns] * scale[columns] + shift[columns]
+                    found[rows][lost] = soften(again, 1.0)[:, first:]
+    return out
 
 
 def temper(proba: NDArray[Any], temperature: float) -> NDArray[Any]:
@@ -163,15 +197,19 @@ def _exponentials(values: NDArray[Any], *, out: NDArray[Any]) -> NDArray[Any]:
     with np.errstate(over="ignore", under="ignore"):
         np.exp(values, out=out)
     total = _sums(out)
-    # Nearly always no exponential that matters has left the range of the numbers. In other rows, and those
-    # with NaN, they are relative to the largest.
-    lost = ~((total > _LEAST) & (total < _MOST))[..., 0]
-    if lost.any():
+    lost = _lost(total)
+    if lost.any():  # there, they are relative to the largest
         part = values[lost]
         part -= part.max(axis=-1, keepdims=True)
         out[lost] = np.exp(part, out=part)
         total[lost] = _sums(part)
     return total
+
+
+def _lost(total: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where an exponential that matters has left the range of the numbers, or is NaN: nearly never."""
+    lost: NDArray[np.bool_] = ~((total > _LEAST) & (total < _MOST))[..., 0]
+    return lost
 
 
 def _sums(values: NDArray[Any]) -> NDArray[Any]:

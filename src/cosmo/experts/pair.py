@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from cosmo.experts.novelty import DetectsNovelty
 from cosmo.experts.selection import select
 from cosmo.observer import Observer
 from cosmo.outputs import ExpertOutputs
-from cosmo.probabilities import soften
+from cosmo.probabilities import soften_parts
 from cosmo.protocol import HoldOut
 from cosmo.validation import encode_labels
 
@@ -167,20 +167,27 @@ class ExpertPair:
         columns = [seen.coef_.T.astype(np.float32, copy=False), self._class_weights]
         return np.hstack([np.pad(some, ((0, 0), (0, -some.shape[1] % _ABREAST))) for some in columns])
 
-    def _ask(
-        self, X: NDArray[np.float32], *, each: bool = False
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the seen expert's probabilities and the unseen expert's scores."""
-        if self._both_weights is not None:
-            both = (X[:, None] @ self._both_weights)[:, 0] if each else X @ self._both_weights
-            n_seen = len(self.seen_classes)
-            first = n_seen + -n_seen % _ABREAST
-            seen, scores = both[:, :n_seen], both[:, first : first + len(self.classes)]
-            seen += self.seen.intercept_
-            return soften(seen, 1.0), scores  # not in place: what lies together is worked on faster
-        weights = self._class_weights
-        scores = self.unseen.scores(X, self._table) if weights is None else X @ weights
-        return self.seen.predict_proba(X).astype(np.float32, copy=False), scores
+    @cached_property
+    def _both(self) -> tuple[slice, slice, NDArray[np.float32], NDArray[np.float32]]:
+        """Columns of the seen and of the unseen expert in their product, and what makes it logits."""
+        n_seen = len(self.seen_classes)
+        first = n_seen + -n_seen % _ABREAST
+        seen, joint = slice(0, n_seen), slice(first, first + len(self.classes))
+        scale = np.ones(joint.stop + -joint.stop % _ABREAST, dtype=np.float32)
+        shift = np.zeros_like(scale)
+        scale[joint] = 1 / self.unseen.decided_["temperature"]
+        shift[seen] = self.seen.intercept_
+        return seen, joint, scale, shift
+
+    def _ask_both(
+        self, X: NDArray[np.float32], *, each: bool, left_out: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+        """Return the probabilities of linear experts, but for the first joint ones, and scores."""
+        seen, joint, scale, shift = self._both
+        weights = cast(NDArray[np.float32], self._both_weights)
+        product = (X[:, None] @ weights)[:, 0] if each else X @ weights
+        proba, joint_proba = soften_parts(product, scale, shift, (seen, 0), (joint, left_out))
+        return proba, joint_proba, product[:, joint]
 
     def outputs(
         self, X: NDArray[np.float32], y: Iterable[Hashable] | None = None, *, each: bool = False
@@ -193,10 +200,16 @@ class ExpertPair:
         target = None if y is None else encode_labels(y, self.classes, name="y")
         if target is not None and len(target) != len(X):
             raise ValueError(f"X has {len(X)} rows but y has {len(target)} labels; give one label per row")
-        seen, scores = self._ask(X, each=each)
+        if self.linear:
+            seen, joint, scores = self._ask_both(X, each=each, left_out=0)
+        else:
+            seen = self.seen.predict_proba(X).astype(np.float32, copy=False)
+            weights = self._class_weights
+            scores = self.unseen.scores(X, self._table) if weights is None else X @ weights
+            joint = self.unseen.probabilities(scores)
         return ExpertOutputs.from_joint(
             seen,
-            self.unseen.probabilities(scores),
+            joint,
             self.seen_classes,
             self.unseen_classes,
             # As in the paper, calibrated stacking works on probabilities where they are the method's own.
@@ -216,8 +229,7 @@ class ExpertPair:
         """
         if not self.linear:
             return self.outputs(X)
-        seen, joint = self._ask(X, each=each)
-        unseen = soften(joint, self.unseen.decided_["temperature"], first=seen.shape[1])
+        seen, unseen, _ = self._ask_both(X, each=each, left_out=len(self.seen_classes))
         # A soft-max is NaN in all columns of a row or in none; nothing else can be wrong with it.
         if np.isnan(seen[:, 0]).any() or np.isnan(unseen[:, 0]).any():
             raise FloatingPointError("the experts' scores are not finite")
