@@ -29,7 +29,7 @@ class ModelEvaluation:
         `Acc_ts` is NaN without samples of unseen classes, `Acc_tr` without those of seen ones, and
         `Acc_H` without either.
     intervals : tuple of Interval
-        95 % bootstrap intervals of the three.
+        95 % intervals of the three, over other rows of the same classes.
     ausuc : float
         Area under the seen-unseen curve, NaN as `Acc_H`.
     ausuc_interval : Interval

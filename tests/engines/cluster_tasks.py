@@ -41,6 +41,17 @@ def half_written(folder: Path, task: int) -> int:
     return task
 
 
+_KEPT: list[np.ndarray] = []
+
+
+def keeps_memory(common: None, task: int) -> int:
+    """Hold on to 400 MB, once; joblib then replaces the process."""
+    if task == 2:
+        _KEPT.append(np.ones(50_000_000))
+    time.sleep(0.6)
+    return os.getpid()
+
+
 def noted(log: Path, task: int) -> int:
     """Leave an empty file for each attempt."""
     (log / f"{task}-{time.monotonic_ns()}").touch()

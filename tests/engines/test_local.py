@@ -3,11 +3,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_tasks import Traveller, dies, fails, greet, half_written, slow, threads
+from cluster_tasks import Traveller, dies, fails, greet, half_written, keeps_memory, slow, threads
 from joblib import Parallel, delayed
 
 from cosmo.engines import LocalEngine, make_engine
@@ -44,6 +45,16 @@ def test_what_is_common_travels_once_to_each_process(tmp_path: Path):
     processes = set(LocalEngine(2).map(greet, range(20), common=traveller))
     assert sorted(map(int, traveller.log.read_text().split())) == sorted(processes)
     assert os.getpid() not in processes
+
+
+def test_a_process_that_got_large_is_replaced_in_silence():
+    pytest.importorskip("psutil", reason="joblib looks at the memory of its processes with psutil")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        processes = list(LocalEngine(2).map(keeps_memory, range(12)))
+    assert len(processes) == 12
+    assert len(set(processes)) == 3
+    assert [str(warning.message) for warning in said] == []
 
 
 def test_what_killed_processes_have_half_written_is_removed(tmp_path: Path):

@@ -232,7 +232,7 @@ def _document(
     parts = [
         f"# {name}: every method side by side",
         f"Written by `{command}`. Test accuracies (*ts*: unseen classes, *tr*: seen classes, *H*: harmonic "
-        "mean) in percent with 95 % bootstrap intervals; every choice was made on held-out training data. "
+        "mean) in percent with 95 % intervals; every choice was made on held-out training data. "
         "*alone*: the zero-shot expert over all classes; *+ own gate*: with hard novelty detection (CMT*); "
         "*+ CS*: with calibrated stacking; *+ COSMO*: with the seen expert "
         f"({SEEN_EXPERTS[args.seen]}), the confidence-based gate and adaptive smoothing. T1: unseen samples "

@@ -69,6 +69,8 @@ class LocalEngine(Engine):
         self, function: Callable[[Any, Task], Result], tasks: Iterable[Task], common: Any, folder: Path | None
     ) -> Generator[Result]:
         done = False
+        # joblib replaces processes that hold much memory, as training takes; nothing is lost.
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
         with TemporaryDirectory(prefix="cosmo-", ignore_cleanup_errors=True) as scratch:
             path = str(Path(scratch, "common"))
             joblib.dump(common, path)

@@ -123,7 +123,7 @@ def _markdown(sections: Sequence[Section], command: str, pictures: Path | None) 
     yield "# The paper, reproduced"
     yield (
         f"Written by `{command}` (cosmo {cosmo.__version__}). *Printed* are the numbers of the paper, "
-        "misprints corrected (the notes say which). Ours are in percent with 95 % bootstrap intervals over "
+        "misprints corrected (the notes say which). Ours are in percent with 95 % intervals over other "
         "rows; Δ is ours minus printed. Every choice was made on held-out training data. Sources:"
     )
     yield "\n".join(f"- {FROM[name]}: {text}." for name, text in SOURCES.items())
