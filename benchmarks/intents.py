@@ -149,7 +149,7 @@ def document(intents: Intents, contests: dict[str, list[Experiment]]) -> Iterato
 def first_draw(experiment: Experiment) -> Iterator[str]:
     facts, decided = experiment.facts, experiment.model.experts_.unseen.decided_
     seen, t1 = (100 * facts[name] for name in ("seen_expert_accuracy", "zsl_t1"))
-    yield "First draw, with 95 % bootstrap intervals over the test texts of each intent:\n"
+    yield "First draw, with 95 % intervals over other texts of the same intents:\n"
     yield "| | Acc_ts | Acc_tr | Acc_H | AUSUC |\n|---|---:|---:|---:|---:|"
     yield f"| logistic regression | 0.0 | {seen:.1f} | 0.0 | |"
     for e in experiment.evaluations:
