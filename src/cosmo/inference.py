@@ -18,6 +18,7 @@ __all__ = ["Inference"]
 # Experts are asked about so many rows at a time that what they say stays in the cache, or among very many
 # classes does not take new memory each time.
 _ROWS, _CELLS = 3072, 2**21
+_NONE = np.empty(0, dtype=np.intp)
 
 
 class Inference(NamedTuple):
@@ -78,7 +79,7 @@ class Inference(NamedTuple):
         """Return all that both experts say, from which the same answers follow; with `y`, labelled."""
         outputs = self.experts.outputs(X, y)
         said = {field.name: getattr(outputs, field.name) for field in fields(outputs)}
-        for some, alone in self._alone(X, self._decide(outputs)[1], self.experts.outputs):
+        for some, alone in self._alone(X, self._undecided(outputs), self.experts.outputs):
             for name, values in said.items():
                 if isinstance(values, np.ndarray) and name != "target":
                     values[some] = getattr(alone, name)
@@ -96,8 +97,11 @@ class Inference(NamedTuple):
     def _decide(self, outputs: ExpertOutputs) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return the columns, and which rows hang in the balance: never one that is alone already."""
         if len(outputs) == 1:
-            return self.combination.predict(outputs), np.empty(0, dtype=np.intp)
+            return self.combination.predict(outputs), _NONE
         return self.combination.decide(outputs)
+
+    def _undecided(self, outputs: ExpertOutputs) -> NDArray[np.intp]:
+        return self._decide(outputs)[1] if len(outputs) > 1 else _NONE
 
     def _alone(
         self, X: NDArray[np.float32], undecided: NDArray[np.intp], ask: Callable[..., ExpertOutputs]
@@ -114,6 +118,6 @@ class Inference(NamedTuple):
 
     def _scores(self, X: NDArray[np.float32], outputs: ExpertOutputs) -> NDArray[Any]:
         scores = self.combination.scores(outputs)
-        for some, alone in self._alone(X, self._decide(outputs)[1], self.experts.answers):
+        for some, alone in self._alone(X, self._undecided(outputs), self.experts.answers):
             scores[some] = self.combination.scores(alone)
         return scores
