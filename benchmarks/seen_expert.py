@@ -123,7 +123,7 @@ def watched() -> Iterator[tuple[Counter[str], list[tuple[float, float]]]]:
         "orthonormal directions": (logistic, "_span"),
         "first subspace (L-BFGS)": (logistic._Problem, "approach"),
         "preconditioner": (logistic._Metric, "__init__"),
-        "its Cholesky factors, inverses": (logistic, "_invert"),
+        "its Cholesky factors": (logistic, "_factor"),
         "products with the Hessian": (logistic._Problem, "curve"),
         "applying the preconditioner": (logistic._Metric, "solve"),
         "line search": (logistic._Problem, "_search"),

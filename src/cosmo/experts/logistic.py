@@ -20,7 +20,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg.lapack import spotrf, spotri
+from scipy.linalg.blas import strsv
+from scipy.linalg.lapack import spotrf, strtri
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -31,10 +32,13 @@ __all__ = ["SoftmaxRegression"]
 Array = NDArray[np.float32]
 
 _TOP = 3  # rows that precondition a class, as a multiple of those that it has on average
-_FIRST = 40  # steps of L-BFGS in the first subspace
+_TAIL = 0.3  # how much of the spread of all other rows preconditions a class
+_FIRST = 20  # steps of L-BFGS in the first subspace
+_LITTLE = 0.01  # relative decrease of the objective by a step below which these end
+_RIDGE = 30  # added to the curvature at the start, along which these are taken
 _LEFT_OUT = 0.001  # share of the squared gradient that a new subspace may miss
 _SHRINK = 0.02  # a subspace is done with when the squared gradient in it has shrunk to this share
-_PATIENCE = 4  # steps without progress after which single precision is taken to be exhausted
+_PATIENCE = 3  # steps without progress after which single precision is taken to be exhausted
 _FAR = 1e-3  # relative gap from which this is worth a warning
 _FORCING = 0.015  # squared residual, relative to the gradient's, at which a Newton step is good enough
 _NEAR = 20  # a preconditioner serves again where the squared gradient is within this multiple of its aim
@@ -193,7 +197,7 @@ class _Path:
         if directions.shape[1]:
             # Once more, as rounding leaves a trace of the old ones in the new.
             directions -= self.basis @ (self.basis.T @ directions)
-            self._extend(np.linalg.qr(directions)[0])
+            self._extend(directions @ strtri(_factor(directions.T @ directions))[0])
             self.state = self.state._replace(V=np.pad(self.state.V, ((0, 0), (0, directions.shape[1]))))
         g = np.hstack([np.float32(self.problem.C) * self.excess[:, None], self.g @ self.basis])
         solve, approach = self.problem.solve, self.problem.approach
@@ -239,27 +243,33 @@ class _Problem:
         g[:, 1:] += state.V[:, 1:]
         return g
 
-    def curve(self, P: Array, V: Array) -> Array:
-        """Return the product of the Hessian with V."""
+    def curve(self, P: Array, V: Array) -> tuple[Array, Array]:
+        """Return the product of the Hessian with V, and the logits of V."""
         Z: Array = V @ self.A.T
-        Z -= (P * Z).sum(axis=0)
-        Z *= P
-        product: Array = np.float32(self.C) * (Z @ self.A)
+        change = Z - np.einsum("kn,kn->n", P, Z)
+        change *= P
+        product: Array = np.float32(self.C) * (change @ self.A)
         product[:, 1:] += V[:, 1:]
-        return product
+        return product, Z
 
     def approach(self, state: _State) -> _State:
         """Descend from far away, where the curvature tells little."""
-        shape = state.V.shape
+        # Where all classes are as probable, the curvature is that of least squares: unit steps are along it.
+        curvature: Array = np.float32(self.C / len(state.V)) * (self.A.T @ self.A)
+        np.einsum("dd->d", curvature)[...] += _RIDGE
+        unit: Array = strtri(_factor(curvature))[0].T
+
+        def weights(flat: NDArray[np.float64]) -> Array:
+            return state.V + flat.reshape(state.V.shape).astype(np.float32) @ unit
 
         def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            V: Array = flat.reshape(shape).astype(np.float32)
+            V = weights(flat)
             new = self.at(V, V @ self.A.T)
-            return new.value, self.gradient(new).ravel().astype(np.float64)
+            return new.value, (self.gradient(new) @ unit.T).ravel().astype(np.float64)
 
-        options = {"maxiter": _FIRST, "maxcor": 20}
-        found = minimize(objective, state.V.ravel(), jac=True, method="L-BFGS-B", options=options)
-        V: Array = found.x.reshape(shape).astype(np.float32)
+        options = {"maxiter": _FIRST, "maxcor": 20, "ftol": _LITTLE}
+        found = minimize(objective, np.zeros(state.V.size), jac=True, method="L-BFGS-B", options=options)
+        V = weights(found.x)
         return self.at(V, V @ self.A.T)
 
     def solve(self, state: _State, g: Array, tol: float) -> _State:
@@ -269,33 +279,33 @@ class _Problem:
         for _ in range(3):
             if metric is None or _squared(g) > _NEAR * enough:
                 metric = _Metric(self.A, state.P, self.C)
-            x = self._newton(metric, state.P, g, max(_FORCING * _squared(g), enough / 2))
-            state = self._search(state, x, float(np.vdot(g, x)))
+            x, Zx = self._newton(metric, state.P, g, max(_FORCING * _squared(g), enough / 2))
+            state = self._search(state, x, Zx, float(np.vdot(g, x)))
             g = self.gradient(state)
             if _squared(g) <= enough:
                 break
         return state
 
-    def _newton(self, metric: _Metric, P: Array, g: Array, enough: float) -> Array:
-        """Return a Newton step, by conjugate gradients."""
-        x, r = np.zeros_like(g), -g
+    def _newton(self, metric: _Metric, P: Array, g: Array, enough: float) -> tuple[Array, Array]:
+        """Return a Newton step and its logits, by conjugate gradients."""
+        x, Zx, r = np.zeros_like(g), np.zeros_like(P), -g
         z = metric.solve(r)
         p, rz = z, float(np.vdot(r, z))
         for _ in range(20):
-            curved = self.curve(P, p)
+            curved, Zp = self.curve(P, p)
             length = np.float32(rz / float(np.vdot(p, curved)))
             x += length * p
+            Zx += np.multiply(Zp, length, out=Zp)
             r -= length * curved
             if _squared(r) <= enough:
                 break
             z = metric.solve(r)
             rz, before = float(np.vdot(r, z)), rz
             p = z + np.float32(rz / before) * p
-        return x
+        return x, Zx
 
-    def _search(self, state: _State, x: Array, slope: float) -> _State:
-        """Go along x until the slope has lost most of its size."""
-        Zx = x @ self.A.T
+    def _search(self, state: _State, x: Array, Zx: Array, slope: float) -> _State:
+        """Go along x, whose logits are Zx, until the slope has lost most of its size."""
         own = float(np.sum(Zx[self.codes, self.rows], dtype=np.float64))
         step, low, high = 1.0, 0.0, np.inf
         for _ in range(20):
@@ -317,21 +327,25 @@ class _Problem:
 class _Metric:
     """An approximate inverse of the Hessian, class by class, of some of the rows.
 
-    With these rows as U and their curvature as w, the Hessian of a class is about `S + U' diag(w) U`, where S
-    is 1 but for the intercept. If there are fewer rows than columns, they are those with most curvature, and
-    a matrix of the rows is inverted (Woodbury's identity). Else they are a sample, and that matrix is.
+    With these rows as U and their curvature as w, the Hessian of a class is about `S + U' diag(w) U`. The
+    diagonal S is the penalty, and something for the other rows. If there are fewer rows than columns, they
+    are those with most curvature, and a matrix of the rows is factored (Woodbury's identity). Else they are a
+    sample, and that matrix is.
     """
 
     def __init__(self, A: Array, P: Array, C: float) -> None:
         n_rows, n_columns = A.shape
         n_top = min(_TOP * n_rows // len(P) + 1, n_rows)
-        self.scale = np.empty(len(P), dtype=np.float32)  # of the intercepts, by which S becomes 1
-        self.rows, self.inverses = [], []
+        penalty = np.ones(n_columns, dtype=np.float32)
+        spread = np.float32(_TAIL / n_rows) * np.einsum("nd,nd->d", A, A)
+        penalty[0], spread[0] = 0, 1
+        self.scale = np.empty((len(P), n_columns), dtype=np.float32)  # by which S becomes 1
+        self.rows, self.factors = [], []
         for k, w in enumerate(np.float32(C) * (P - P * P)):
             rows, w, rest = _top(w, n_top) if n_top < n_columns else _sample(w, n_top)
-            self.scale[k] = 1 / np.sqrt(rest)
+            self.scale[k] = 1 / np.sqrt(penalty + np.float32(rest) * spread)
             U = A[rows]
-            U[:, 0] *= self.scale[k]
+            U *= self.scale[k]
             if n_top < n_columns:
                 matrix = U @ U.T
                 diagonal = np.einsum("mm->m", matrix)
@@ -342,16 +356,18 @@ class _Metric:
                 U *= np.sqrt(w)[:, None]
                 matrix = U.T @ U
                 np.einsum("dd->d", matrix)[...] += 1
-            self.inverses.append(_invert(matrix))
+            self.factors.append(_factor(matrix))
 
     def solve(self, g: Array) -> Array:
         """Return the product with g."""
-        g = g.copy()
-        g[:, 0] *= self.scale
+        g = g * self.scale
         # A class at a time, whose rows stay in the cache between their two products.
-        for k, inverse in enumerate(self.inverses):
-            g[k] = g[k] - inverse @ (self.rows[k] @ g[k]) @ self.rows[k] if self.rows else inverse @ g[k]
-        g[:, 0] *= self.scale
+        for k, factor in enumerate(self.factors):
+            if self.rows:
+                g[k] -= _solved(factor, self.rows[k] @ g[k]) @ self.rows[k]
+            else:
+                g[k] = _solved(factor, g[k])
+        g *= self.scale
         # The same added to all classes changes nothing but the penalty.
         g -= g.mean(axis=0)
         return g
@@ -375,14 +391,17 @@ def _sample(w: Array, n_most: int) -> tuple[NDArray[np.intp], Array, float]:
     return rows, np.maximum(w[rows], np.float32(least)), least
 
 
-def _invert(matrix: Array) -> Array:
-    """Invert a positive definite matrix in its place."""
+def _factor(matrix: Array) -> Array:
+    """Return upper triangular R, `R' R` being the positive definite matrix, which gets lost."""
     # Row by row is column by column of the transpose, which is the same matrix.
-    factor, _ = spotrf(matrix.T, overwrite_a=True)
-    inverse, _ = spotri(factor, overwrite_c=True)
-    np.add(inverse, inverse.T, out=matrix)  # the lower triangle was zero
-    np.einsum("dd->d", matrix)[...] /= 2
-    return matrix
+    factor: Array = spotrf(matrix.T, overwrite_a=True)[0]
+    return factor
+
+
+def _solved(factor: Array, b: Array) -> Array:
+    """Return x of `R' R x = b`; there are too few columns for an inverse to pay."""
+    x: Array = strsv(factor, strsv(factor, b, trans=1), overwrite_x=True)
+    return x
 
 
 def _squared(values: Array) -> float:
