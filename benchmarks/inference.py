@@ -4,7 +4,8 @@ A model of CUB's size (2048 features, 150 classes with samples, 50 with descript
 regression) is fitted on drawn rows. Beside each batch stand, in the same run, the two matrix products that
 both experts are made of; those and one exponential per class and expert, below which no soft-max can go; and
 the parts of a prediction. Latency is that of single samples on the wall clock, one call after the other. The
-rate at which a large batch is read is compared with that of copying it.
+rate at which a large batch is read is compared with that of copying it. Last, rows are asked about in batches
+of other sizes, on one thread and on two: are the answers the same to the last bit?
 
     python benchmarks/inference.py --plot inference.svg
 """
@@ -32,6 +33,7 @@ from cosmo import ESZSL, Cosmo
 
 N_FEATURES, N_ATTRIBUTES, N_SEEN, N_UNSEEN = 2048, 312, 150, 50
 BATCHES = (1, 256, 8192)
+OTHERS = (1, 7, 256, 5000)
 CALLS = 2000
 
 
@@ -153,11 +155,35 @@ def throughput(model: Cosmo, X: np.ndarray) -> Table:
     return table
 
 
+def equality(model: Cosmo, X: np.ndarray) -> Table:
+    """Return the share of rows whose answers are the same, bit by bit, in batches of other sizes."""
+    weights = model.experts_.seen.coef_.T
+    asked = {
+        "predict": model.predict,
+        "predict_proba": model.predict_proba,
+        "a product": lambda X: X @ weights,
+    }
+    whole = {name: ask(X) for name, ask in asked.items()}
+    table = Table(title=f"rows with the same answer as in a batch of {len(X):,} on one thread")
+    for name in ("rows", "threads", *asked):
+        table.add_column(name, justify="right")
+    for threads in (1, 2):
+        with threadpool_limits(limits=threads):
+            for size in OTHERS:
+                cells = []
+                for name, ask in asked.items():
+                    parts = [ask(X[first : first + size]) for first in range(0, len(X), size)]
+                    same = (np.concatenate(parts) == whole[name]).reshape(len(X), -1).all(axis=1)
+                    cells.append(f"{100 * same.mean():.2f} %")
+                table.add_row(f"{size:,}", str(threads), *cells)
+    return table
+
+
 def tables() -> list[Table]:
     """Return all that is measured here."""
     with threadpool_limits(limits=1):  # CPU time of one thread is compared
         model, X = make_model()
-        return [batches(model, X), latency(model, X), throughput(model, X)]
+        return [batches(model, X), latency(model, X), throughput(model, X), equality(model, X)]
 
 
 def draw(table: Table, file: Path) -> None:

@@ -39,14 +39,16 @@ NOTES = {
         sorting flips once per softness.""",
     "inference": """
         Nearly all of a large batch is the experts' matrix products; the rest is their soft-max and the gate,
-        which looks for the five largest of both distributions, one of them tempered. A single sample is bound
-        by the calls from Python: the products are a small part of it.""",
+        which looks for the five largest of both distributions, one of them tempered. Probabilities take
+        products of twice the cost, in double precision, whose sums are exact: they are the same in any batch.
+        A single sample is bound by the calls from Python: the products are a small part of it.""",
     "seen_expert": """
         Both minimise the same function. scikit-learn stops by the size of the mean gradient, at its default
         far above the minimum; the row with tol=1e-6 is where single precision lets it get, and the lines
         below the table say how soon ours is at each of these places, and where it spends its time. It
         needs fewer passes over the rows where features are correlated, as those of networks are. The start
-        from the validation stage does not pay. scikit-learn-intelex takes part where it is installed: version
+        from the validation stage does not pay: with half as many classes again and twice the rows, what it
+        knows is found again in the first two subspaces. scikit-learn-intelex takes part where it is installed: version
         2026.2 took 6.0 times scikit-learn's CPU time on CUB, to 3.4e-4 above the minimum, so it is not
         used.""",
     "experts": """

@@ -5,7 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.base import clone
+from sklearn.neighbors import KNeighborsClassifier
+from threadpoolctl import threadpool_limits
 
 from cosmo import Cosmo, combinations, inference
 from cosmo.data import load_glyphs
@@ -45,24 +48,6 @@ def in_batches(ask, X, size):
 
 
 @pytest.fixture
-def exact(model):
-    """A model whose scores are sums without rounding, for rows of whole numbers."""
-    weights = np.round(8 * model.experts_._both_weights) / 8
-    vars(model.experts_)["_both_weights"] = np.clip(weights, -16, 16)
-    rows = np.random.default_rng(0).integers(-2, 3, (150, weights.shape[0]))
-    return model, rows.astype(np.float32)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_to_the_last_bit_but_for_rounded_products(exact, size, monkeypatch):
-    model, X = exact
-    for block in (2048, 32):
-        monkeypatch.setattr(inference, "_ROWS", block)
-        for ask in (model.predict, model.predict_proba):
-            np.testing.assert_array_equal(in_batches(ask, X, size), ask(X))
-
-
-@pytest.fixture
 def rivals(model):
     """A model with pairs of classes so alike that rounding decides between them."""
     weights = model.experts_._both_weights.copy()
@@ -72,11 +57,45 @@ def rivals(model):
     return model
 
 
+@pytest.mark.parametrize("block", [2048, 32])
 @pytest.mark.parametrize("size", SIZES)
-def test_any_rows(model, X, size):
-    np.testing.assert_array_equal(in_batches(model.predict, X, size), model.predict(X))
-    proba = model.predict_proba(X)
-    np.testing.assert_allclose(in_batches(model.predict_proba, X, size), proba, rtol=1e-4)
+def test_to_the_last_bit(model, X, size, block, monkeypatch):
+    monkeypatch.setattr(inference, "_ROWS", block)
+    for ask in (model.predict, model.predict_proba, lambda rows: model.predict_top(rows)[1]):
+        expected = ask(X)
+        for rows in (X, np.asfortranarray(X)):
+            np.testing.assert_array_equal(in_batches(ask, rows, size), expected)
+
+
+@pytest.mark.parametrize("side", ["seen", "unseen", "stacking_seen", "stacking_unseen"])
+def test_what_the_experts_say_to_the_last_bit(model, X, side):
+    whole = getattr(model.outputs(X), side)
+    for size in SIZES:
+        np.testing.assert_array_equal(
+            in_batches(lambda rows: getattr(model.outputs(rows), side), X, size), whole
+        )
+
+
+def test_threads_do_not_matter(model, X):
+    with threadpool_limits(limits=1):
+        expected = model.predict_proba(X)
+    with threadpool_limits(limits=2):
+        np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
+def test_single_precision_is_not_lost(model, X):
+    pair, outputs = model.experts_, model.outputs(X)
+    logits = X.astype(np.float64) @ pair.seen.coef_.T.astype(np.float64) + pair.seen.intercept_
+    np.testing.assert_allclose(outputs.seen, softmax(logits, axis=1), rtol=2e-5, atol=1e-12)
+
+
+def test_experts_that_are_not_linear(data, X):
+    rows = data.split.trainval
+    model = Cosmo(data.descriptions, seen=KNeighborsClassifier(15, weights="distance"))
+    model.fit(data.features[rows], data.labels[rows])
+    assert not model.experts_.linear
+    for size in SIZES:
+        np.testing.assert_array_equal(in_batches(model.predict, X, size), model.predict(X))
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -126,6 +126,13 @@ class TestResult:
         np.testing.assert_array_equal(csv["probability"], lines["probability"])
         assert parquet["probability"].dtype == np.float32
 
+    def test_batches_do_not_matter_to_a_single_byte(self, model: Model, source: Path, tmp_path: Path):
+        files = []
+        for size in (1, 7, 16, 1000):
+            files.append(tmp_path / f"{size}.csv")
+            predict_stream(model, source, files[-1], batch_size=size, top=3)
+        assert len({file.read_bytes() for file in files}) == 1
+
     def test_open_file_gets_the_same_csv(self, model: Model, source: Path, tmp_path: Path):
         screen = io.StringIO()
         predict(model, source, screen)

@@ -286,7 +286,11 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.experts_.classes.to_numpy()[inference.predict(features)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the distribution over `classes_` for each sample; its argmax is the prediction."""
+        """Return the distribution over `classes_` for each sample; its argmax is the prediction.
+
+        With linear experts, as the default ones are, it is the same to the last bit in any batch, and takes
+        about twice the time of `predict`.
+        """
         features = self._rows(X)
         order = self.experts_.classes.get_indexer(self.experts_.descriptions.index)
         with self._inference(features) as inference:

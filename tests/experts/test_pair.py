@@ -72,22 +72,25 @@ def test_answers_are_the_part_of_outputs_that_predictions_need(task, validation,
     expert = KNeighborsClassifier() if name == "knn" else make_seen_expert(name)
     pair = validation[0].refit(expert, task.X, task.y, task.table)
     assert pair.linear == (name != "knn")
-    full, short = pair.outputs(task.X_new), pair.answers(task.X_new)
-    np.testing.assert_array_equal(short.seen, full.seen)
-    np.testing.assert_array_equal(short.unseen, full.unseen)
+    full = pair.outputs(task.X_new)
+    for exact, rtol in ((True, 0.0), (False, 1e-4)):
+        short = pair.answers(task.X_new, exact=exact)
+        np.testing.assert_allclose(short.seen, full.seen, rtol=rtol, atol=rtol / 1000)
+        np.testing.assert_allclose(short.unseen, full.unseen, rtol=rtol, atol=rtol / 1000)
     np.testing.assert_allclose(full.seen, pair.seen.predict_proba(task.X_new), rtol=1e-4, atol=1e-7)
     table = task.table.loc[full.classes]
     expected = pair.unseen.predict_proba(task.X_new, table)[:, full.n_seen :]
     np.testing.assert_allclose(full.unseen, expected, rtol=1e-4, atol=1e-7)
 
 
-def test_linear_experts_notice_what_is_not_finite(task, validation):
+@pytest.mark.parametrize("exact", [True, False])
+def test_linear_experts_notice_what_is_not_finite(task, validation, exact):
     pair = validation[0].refit(make_seen_expert("logistic-exact"), task.X, task.y, task.table)
     for bad in (np.nan, np.inf, -np.inf):
         X = task.X_new[:5].astype(np.float32)
         X[3, 2] = bad
         with np.errstate(invalid="ignore"), pytest.raises(FloatingPointError, match="not finite"):
-            pair.answers(X)
+            pair.answers(X, exact=exact)
 
 
 def test_another_table_has_its_own_weights(task, validation):
