@@ -48,9 +48,9 @@ NOTES = {
         below the table say how soon ours is at each of these places, and where it spends its time. It
         needs fewer passes over the rows where features are correlated, as those of networks are. The start
         from the validation stage does not pay: with half as many classes again and twice the rows, what it
-        knows is found again in the first two subspaces. scikit-learn-intelex takes part where it is installed: version
-        2026.2 took 6.0 times scikit-learn's CPU time on CUB, to 3.4e-4 above the minimum, so it is not
-        used.""",
+        knows is found again in the first two subspaces. scikit-learn-intelex takes part where it is
+        installed: version 2026.2 took 6.0 times scikit-learn's CPU time on CUB, to 3.4e-4 above the minimum,
+        so it is not used.""",
     "experts": """
         One eigendecomposition per side serves the whole grid of regularisers. What remains is to solve for
         each pair, and to score the held-out rows with each solution.""",
