@@ -101,14 +101,20 @@ def gap_in_double(model: Any, X: np.ndarray, codes: np.ndarray) -> float:
     return float((g**2).sum() / 2 / objective(model, X, codes))
 
 
-def cpu(job: Callable[[], Any]) -> tuple[float, float, Any]:
-    """Return CPU seconds, peak megabytes and what the job returns; following the memory hardly matters."""
-    tracemalloc.start()
+def cpu(job: Callable[[], Any]) -> tuple[float, Any]:
+    """Return CPU seconds and what the job returns."""
     start = time.process_time()
     result = job()
-    cost, peak = time.process_time() - start, tracemalloc.get_traced_memory()[1] / 1e6
+    return time.process_time() - start, result
+
+
+def peak(job: Callable[[], Any]) -> float:
+    """Return the peak megabytes of a job, run for this alone: following the memory takes time."""
+    tracemalloc.start()
+    job()
+    most = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
-    return cost, peak, result
+    return most
 
 
 @contextmanager
@@ -182,10 +188,11 @@ def compare(
     }
     best = SoftmaxRegression(tol=1e-8).fit(X, codes)
     minimum = objective(best, X, codes)
-    costs, peaks, models = {}, {}, {}
+    costs, models = {}, {}
     for way, job in ways.items():
         with watched() as (parts, trace):  # those of the last are looked at
-            costs[way], peaks[way], models[way] = cpu(job)
+            costs[way], models[way] = cpu(job)
+    peaks = {way: peak(job) for way, job in ways.items() if way not in further}
     table = Table(title=f"{name}: {len(X)} x {X.shape[1]}, {codes.max() + 1} classes; minimum {minimum:.5f}")
     for column in (
         "way",
@@ -205,8 +212,8 @@ def compare(
             way,
             f"{costs[way]:.2f}",
             f"{costs[way] / costs['scikit-learn, float32']:.2f}",
-            f"{peaks[way]:.0f}",
-            f"{peaks[way] / peaks['scikit-learn, float32']:.2f}",
+            f"{peaks[way]:.0f}" if way in peaks else "",
+            f"{peaks[way] / peaks['scikit-learn, float32']:.2f}" if way in peaks else "",
             str(np.max(model.n_iter_)),
             f"{objective(model, X, codes) / minimum - 1:.1e}",
             *(f"{100 * share:.2f} %" for share in same),
@@ -226,7 +233,7 @@ def compare(
 def refit(X: np.ndarray, codes: np.ndarray, train: np.ndarray) -> Table:
     """Return the cost of the fit on all rows, with and without the start from the fit on rows `train`."""
     known = np.unique(codes[train])
-    first_cost, _, first = cpu(lambda: SoftmaxRegression().fit(X[train], codes[train]))
+    first_cost, first = cpu(lambda: SoftmaxRegression().fit(X[train], codes[train]))
     W = np.zeros((codes.max() + 1, X.shape[1]), dtype=np.float32)
     b = np.zeros(len(W), dtype=np.float32)
     W[known], b[known] = first.coef_, first.intercept_

@@ -33,7 +33,7 @@ Array = NDArray[np.float32]
 
 _TOP = 3  # rows that precondition a class, as a multiple of those that it has on average
 _TAIL = 0.3  # how much of the spread of all other rows preconditions a class
-_FIRST = 20  # steps of L-BFGS in the first subspace
+_FIRST = 16  # steps of L-BFGS in the first subspace
 _LITTLE = 0.01  # relative decrease of the objective by a step below which these end
 _RIDGE = 30  # added to the curvature at the start, along which these are taken
 _LEFT_OUT = 0.001  # share of the squared gradient that a new subspace may miss
@@ -191,15 +191,16 @@ class _Path:
 
     def step(self, tol: float) -> None:
         """Add what the gradient spans, and solve the regression there."""
-        outside = self.g.T - self.basis @ (self.basis.T @ self.g.T)
+        inside: Array = self.g @ self.basis
+        outside: Array = (self.g - inside @ self.basis.T).T
         directions = _span(outside, max(_LEFT_OUT * _squared(self.g), tol * self.state.value / 2))
         directions = directions[:, : self.X.shape[1] - self.basis.shape[1]]
         if directions.shape[1]:
             # Once more, as rounding leaves a trace of the old ones in the new.
-            directions -= self.basis @ (self.basis.T @ directions)
-            self._extend(directions @ strtri(_factor(directions.T @ directions))[0])
+            directions = _span(directions - self.basis @ (self.basis.T @ directions), 0.0)
+            self._extend(directions)
             self.state = self.state._replace(V=np.pad(self.state.V, ((0, 0), (0, directions.shape[1]))))
-        g = np.hstack([np.float32(self.problem.C) * self.excess[:, None], self.g @ self.basis])
+        g = np.hstack([np.float32(self.problem.C) * self.excess[:, None], inside, self.g @ directions])
         solve, approach = self.problem.solve, self.problem.approach
         self.state = solve(self.state, g, tol) if self.n_steps else approach(self.state)
         self.n_steps += 1
@@ -328,9 +329,9 @@ class _Metric:
     """An approximate inverse of the Hessian, class by class, of some of the rows.
 
     With these rows as U and their curvature as w, the Hessian of a class is about `S + U' diag(w) U`. The
-    diagonal S is the penalty, and something for the other rows. If there are fewer rows than columns, they
-    are those with most curvature, and a matrix of the rows is factored (Woodbury's identity). Else they are a
-    sample, and that matrix is.
+    diagonal S is the penalty, and something for the other rows. If a class has fewer rows than there are
+    columns, they are those with most curvature, and a matrix of the rows is factored (Woodbury's identity).
+    Else they are a sample, and that matrix is.
     """
 
     def __init__(self, A: Array, P: Array, C: float) -> None:
@@ -339,10 +340,11 @@ class _Metric:
         penalty = np.ones(n_columns, dtype=np.float32)
         spread = np.float32(_TAIL / n_rows) * np.einsum("nd,nd->d", A, A)
         penalty[0], spread[0] = 0, 1
+        sizes = np.einsum("nd,nd->n", A, A)
         self.scale = np.empty((len(P), n_columns), dtype=np.float32)  # by which S becomes 1
         self.rows, self.factors = [], []
         for k, w in enumerate(np.float32(C) * (P - P * P)):
-            rows, w, rest = _top(w, n_top) if n_top < n_columns else _sample(w, n_top)
+            rows, w, rest = _top(w, sizes, 2 * n_top) if n_top < n_columns else _sample(w, n_top)
             self.scale[k] = 1 / np.sqrt(penalty + np.float32(rest) * spread)
             U = A[rows]
             U *= self.scale[k]
@@ -373,9 +375,14 @@ class _Metric:
         return g
 
 
-def _top(w: Array, n_top: int) -> tuple[NDArray[np.intp], Array, float]:
-    """Return the rows of most weight, their weights, and the weight of the others."""
-    rows = np.argpartition(w, len(w) - n_top)[len(w) - n_top :]
+def _top(w: Array, sizes: Array, n_most: int) -> tuple[NDArray[np.intp], Array, float]:
+    """Return rows whose curvature exceeds the penalty's, their weights, and the weight of the others.
+
+    There is at least one, and at most `n_most`.
+    """
+    curvature = w * sizes
+    n_top = min(max(int(np.count_nonzero(curvature > 1)), 1), n_most)
+    rows = np.argpartition(curvature, len(w) - n_top)[len(w) - n_top :]
     return rows, w[rows], max(float(w.sum() - w[rows].sum()), 1e-3 * float(w.sum()) + 1e-6)
 
 
