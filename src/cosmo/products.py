@@ -15,7 +15,9 @@ __all__ = ["ExactProduct"]
 # Lengths of a row and of a column in whole numbers. No sum of products exceeds the product of the lengths
 # (Cauchy and Schwarz), which has to stay below 2^53, with something left for rounding to whole numbers.
 _ROW_BITS, _COLUMN = 26, 1.2e8
-_CELLS, _SUMS = 2**19, 2**22  # of rows, and of their product, in double precision at a time
+# Numbers of rows, and of their product, in double precision at a time, so that they stay in the cache; but
+# with fewer rows than this, preparing the weights would take longer than the product.
+_CELLS, _SUMS, _LEAST = 2**19, 2**18, 96
 
 
 class ExactProduct:
@@ -49,7 +51,7 @@ class ExactProduct:
         """Return the product with rows `X`, an array of shape (n_samples, n_features)."""
         n_features, n_columns = self._weights.shape
         out = np.empty((len(X), n_columns), dtype=np.float32)
-        step = max(1, min(_CELLS // n_features, _SUMS // n_columns))
+        step = max(_LEAST, min(_CELLS // n_features, _SUMS // n_columns))
         for first in range(0, len(X), step):
             rows = slice(first, first + step)
             self._multiply(np.ascontiguousarray(X[rows]), out[rows])
