@@ -247,8 +247,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return what both experts say about `X`; with `y`, labelled, for curves and metrics."""
         check_is_fitted(self, "experts_")
         features = self._check_rows(X)
-        with config_context(assume_finite=True):
-            return Inference(self.experts_, self.combination_).outputs(features, y)
+        return Inference(self.experts_, self.combination_).outputs(features, y)
 
     def _check_rows(self, X: ArrayLike) -> NDArray[np.float32]:
         features: NDArray[np.float32] = self._validated(X)
@@ -256,27 +255,26 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: ArrayLike) -> NDArray[np.float32]:
         """Return checked rows; whether those for linear experts are finite, `_inference` will find out."""
-        check_is_fitted(self, "experts_")
+        if "experts_" not in vars(self):  # asked for by itself, which is quicker
+            check_is_fitted(self, "experts_")
         as_fitted = (
-            isinstance(X, np.ndarray)
-            and not np.ma.isMaskedArray(X)
+            type(X) in (np.ndarray, np.memmap)
             and X.dtype == np.float32
             and X.ndim == 2
             and len(X) > 0
             and X.shape[1] == self.n_features_in_
             and not hasattr(self, "feature_names_in_")
         )
-        return cast(NDArray[np.float32], X) if as_fitted and self.experts_.linear else self._check_rows(X)
+        return cast("NDArray[np.float32]", X) if as_fitted and self.experts_.linear else self._check_rows(X)
 
     @contextmanager
     def _inference(self, features: NDArray[np.float32]) -> Iterator[Inference]:
         """Yield who answers questions about these rows; if they turn out not to be finite, say so."""
-        with config_context(assume_finite=True), np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             try:
                 yield Inference(self.experts_, self.combination_)
             except FloatingPointError as error:
-                with config_context(assume_finite=False):
-                    self._check_rows(features)
+                self._check_rows(features)
                 raise ValueError(f"{error}: the features are too large") from error
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

@@ -221,24 +221,16 @@ def tie_log_odds(
     check_smoothing(smoothing, prior_weight)
     s = np.asarray(best_seen, dtype=np.float64)
     z = np.asarray(best_unseen, dtype=np.float64)
+    if smoothing == "adaptive":
+        # With the odds r = u/(1-u), `(s + u/n_S)·(1-u) = (z + (1-u)/n_U)·u` is `z·r² + a·r - s = 0`.
+        a = z - s + (1 / n_unseen - 1 / n_seen)
+        root = np.sqrt(a * a + 4 * s * z)
+        # Each branch adds terms of equal sign, so nothing cancels.
+        falls = a < 0
+        s, z = np.where(falls, root - a, 2 * s), np.where(falls, 2 * z, root + a)
+    elif smoothing == "constant":
+        s = (1 - prior_weight) * s + prior_weight / n_seen
+        z = (1 - prior_weight) * z + prior_weight / n_unseen
     with np.errstate(divide="ignore"):
-        if smoothing == "adaptive":
-            d = 1 / n_unseen - 1 / n_seen
-            # Swapping the experts turns u into 1-u and d into -d. Solving for both keeps the
-            # log-odds accurate where u rounds to one.
-            return np.log(_tie(s, z, d)) - np.log(_tie(z, s, -d))
-        if smoothing == "constant":
-            s = (1 - prior_weight) * s + prior_weight / n_seen
-            z = (1 - prior_weight) * z + prior_weight / n_unseen
-        return np.log(s) - np.log(z)
-
-
-def _tie(s: NDArray[np.float64], z: NDArray[np.float64], d: float) -> NDArray[np.float64]:
-    """Return the root in [0, 1] of `-d·u² + (z + s + d)·u - s`."""
-    b = z + s + d
-    root = np.sqrt(np.maximum(b * b - 4 * d * s, 0))
-    # Each branch adds terms of equal sign, so nothing cancels; b < 0 needs d < 0.
-    positive = b >= 0
-    denominator = np.where(positive, b + root, 2 * d)
-    numerator = np.where(positive, 2 * s, b - root)
-    return np.divide(numerator, denominator, out=np.zeros_like(s), where=denominator != 0)
+        log_odds: NDArray[np.float64] = np.log(s) - np.log(z)
+    return log_odds

@@ -159,7 +159,7 @@ class ExpertOutputs:
     def trusted(cls, **parts: Any) -> ExpertOutputs:
         """Build from parts as in the class without looking at them: for who made sure of them already."""
         outputs = object.__new__(cls)
-        vars(outputs).update(dict.fromkeys((field.name for field in fields(cls)), None) | parts)
+        vars(outputs).update(_UNKNOWN | parts)
         return outputs
 
     def __len__(self) -> int:
@@ -282,6 +282,9 @@ class ExpertOutputs:
         rows = np.bincount(self.labels, minlength=self.n_seen + self.n_unseen)
         classes = np.where(self.is_seen, self.n_seen, self.n_unseen)
         return 1 / (rows[self.labels] * classes.astype(np.float64))
+
+
+_UNKNOWN = dict.fromkeys(field.name for field in fields(ExpertOutputs))
 
 
 def _by_name(proba: Any, classes: pd.Index, whose: str) -> Any:

@@ -22,6 +22,8 @@ _FLOOR = 1e-12  # the paper's code adds this to a probability before taking its 
 _BLOCK = 1 << 17  # probabilities worked on at a time, so that they stay in the cache
 _LEAST, _MOST = 1e-20, 1e30  # sums of exponentials among which none that matters was lost
 _SHORT = 4096  # columns of which `einsum` makes one sum, whatever the number of rows
+# Columns, and values in all, up to which rows are sorted sooner than the largest are picked.
+_NARROW, _FEW = 128, 4096
 
 
 def soften(scores: NDArray[Any], temperature: float) -> NDArray[Any]:
@@ -45,37 +47,37 @@ def soften(scores: NDArray[Any], temperature: float) -> NDArray[Any]:
 
 
 def soften_parts(
-    scores: NDArray[Any], scale: NDArray[Any], shift: NDArray[Any], *parts: tuple[slice, int]
+    scores: NDArray[Any], shift: NDArray[Any], *parts: tuple[slice, int]
 ) -> list[NDArray[Any]]:
-    """Return the soft-max of some columns of `scale * scores + shift`, and of others, in one go.
+    """Return the soft-max of some columns of `scores + shift`, and of others, in one go.
 
     Parameters
     ----------
     scores : array of shape (n_samples, n_columns)
-    scale, shift : array of shape (n_columns,)
+    shift : array of shape (n_columns,)
     parts : pairs of a slice and an int
         The columns of a soft-max, and how many of them count in the sum but are left out of the result.
 
     Examples
     --------
     >>> scores = np.log(np.array([[1.0, 3.0, 2.0, 4.0, 4.0]]))
-    >>> soften_parts(scores, np.ones(5), np.zeros(5), (slice(0, 2), 0), (slice(2, 5), 1))
+    >>> soften_parts(scores, np.zeros(5), (slice(0, 2), 0), (slice(2, 5), 1))
     [array([[0.25, 0.75]]), array([[0.4, 0.4]])]
     """
     n_rows, n_columns = scores.shape
     widths = [len(range(n_columns)[columns]) - first for columns, first in parts]
     out = [np.empty((n_rows, width), scores.dtype) for width in widths]
-    for rows in _blocks(scores):
-        part = scores[rows] * scale
-        part += shift
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
+        for rows in _blocks(scores):
+            part = scores[rows] + shift
             np.exp(part, out=part)
             for (columns, first), found in zip(parts, out, strict=True):
-                total = _sums(part[:, columns])
-                np.divide(part[:, columns][:, first:], total, out=found[rows])
-                lost = _lost(total)
-                if lost.any():
-                    again = scores[rows][lost, columns] * scale[columns] + shift[columns]
+                powers = part[:, columns]
+                total = _sums(powers)
+                np.divide(powers[:, first:], total, out=found[rows])
+                if _some_lost(total):
+                    lost = _lost(total)
+                    again = scores[rows][lost, columns] + shift[columns]
                     found[rows][lost] = soften(again, 1.0)[:, first:]
     return out
 
@@ -107,28 +109,26 @@ def top_k(proba: NDArray[Any], k: int, temperature: float = 1.0) -> NDArray[Any]
     (array([[0.6, 0.3]]), array([[0.4, 0. ]]))
     """
     _check(temperature)
-    n_classes = proba.shape[1]
     found = np.zeros((len(proba), k), dtype=proba.dtype)
+    out = found[:, : proba.shape[1]]
     for rows in _blocks(proba):
-        values, mass = proba[rows], None
-        if temperature != 1:
-            values, mass = _powers(values, temperature)
-        if k == 1:
-            largest = values.max(axis=1, keepdims=True)
+        if temperature == 1:
+            out[rows] = _largest(proba[rows], k)
         else:
-            values = np.array(values, order="C") if mass is None else values  # it is ours to change
-            largest = _largest(values, k)
-        out = found[rows, :n_classes]
-        np.copyto(out, largest) if mass is None else np.divide(largest, mass, out=out)
+            powers, mass = _powers(proba[rows], temperature)
+            np.divide(_largest(powers, k), mass, out=out[rows])
     return found
 
 
 def _largest(values: NDArray[Any], k: int) -> NDArray[Any]:
-    """Return the `k` largest of each row (or all), largest first; values, which are not negative, get lost.
-
-    `values` are contiguous.
-    """
+    """Return the `k` largest of each row (or all), largest first; no value is negative."""
     n_rows, n_classes = values.shape
+    if k == 1:
+        largest: NDArray[Any] = values.max(axis=1, keepdims=True)
+        return largest
+    if n_classes <= _NARROW or values.size <= _FEW:
+        return np.sort(values, axis=1)[:, : -k - 1 : -1]
+    values = np.array(values, order="C")  # ours to change
     if k >= n_classes / 20:
         least = max(0, n_classes - k)
         values.partition(least, axis=1)
@@ -197,8 +197,8 @@ def _exponentials(values: NDArray[Any], *, out: NDArray[Any]) -> NDArray[Any]:
     with np.errstate(over="ignore", under="ignore"):
         np.exp(values, out=out)
     total = _sums(out)
-    lost = _lost(total)
-    if lost.any():  # there, they are relative to the largest
+    if _some_lost(total):  # there, they are relative to the largest
+        lost = _lost(total)
         part = values[lost]
         part -= part.max(axis=-1, keepdims=True)
         out[lost] = np.exp(part, out=part)
@@ -206,8 +206,13 @@ def _exponentials(values: NDArray[Any], *, out: NDArray[Any]) -> NDArray[Any]:
     return total
 
 
+def _some_lost(total: NDArray[Any]) -> bool:
+    """Return whether an exponential that matters has left the range of the numbers, or is NaN: nearly never."""
+    return total.size > 0 and not (total.min() > _LEAST and total.max() < _MOST)
+
+
 def _lost(total: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where an exponential that matters has left the range of the numbers, or is NaN: nearly never."""
+    """Return in which rows."""
     lost: NDArray[np.bool_] = ~((total > _LEAST) & (total < _MOST))[..., 0]
     return lost
 

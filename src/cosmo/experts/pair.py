@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
@@ -158,40 +159,39 @@ class ExpertPair:
     def _both_weights(self) -> NDArray[np.float32] | None:
         """Weights of both experts side by side, if both are linear: one product reads the rows once.
 
-        Empty columns fill up what processors work on at a time.
+        Those of the unseen expert are divided by its temperature. Empty columns fill up what processors work
+        on at a time.
         """
         seen, unseen = self.seen, self.unseen
         plain = type(seen) in (LogisticRegression, SoftmaxRegression) and len(seen.classes_) > 2
         alone = self.observer is None and not isinstance(unseen, DetectsNovelty)
         if not (plain and alone) or unseen.native or self._class_weights is None:
             return None
-        columns = [seen.coef_.T.astype(np.float32, copy=False), self._class_weights]
+        cold = self._class_weights / np.float32(unseen.decided_["temperature"])
+        columns = [seen.coef_.T.astype(np.float32, copy=False), cold]
         return np.hstack([np.pad(some, ((0, 0), (0, -some.shape[1] % _ABREAST))) for some in columns])
 
     @cached_property
-    def _both(self) -> tuple[slice, slice, NDArray[np.float32], NDArray[np.float32]]:
+    def _both(self) -> tuple[slice, slice, NDArray[np.float32]]:
         """Columns of the seen and of the unseen expert in their product, and what makes it logits."""
         n_seen = len(self.seen_classes)
         first = n_seen + -n_seen % _ABREAST
         seen, joint = slice(0, n_seen), slice(first, first + len(self.classes))
-        scale = np.ones(joint.stop + -joint.stop % _ABREAST, dtype=np.float32)
-        shift = np.zeros_like(scale)
-        scale[joint] = 1 / self.unseen.decided_["temperature"]
+        shift = np.zeros(joint.stop + -joint.stop % _ABREAST, dtype=np.float32)
         shift[seen] = self.seen.intercept_
-        return seen, joint, scale, shift
+        return seen, joint, shift
 
     @cached_property
     def _exact_product(self) -> ExactProduct:
-        return ExactProduct(cast(NDArray[np.float32], self._both_weights))
+        return ExactProduct(cast("NDArray[np.float32]", self._both_weights))
 
     def _ask_both(
         self, X: NDArray[np.float32], *, exact: bool, left_out: int
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """Return the probabilities of linear experts, but for the first joint ones, and scores."""
-        seen, joint, scale, shift = self._both
-        weights = cast(NDArray[np.float32], self._both_weights)
-        product = self._exact_product(X) if exact else X @ weights
-        proba, joint_proba = soften_parts(product, scale, shift, (seen, 0), (joint, left_out))
+        """Return the probabilities of linear experts, but for the first joint ones, and joint logits."""
+        seen, joint, shift = self._both
+        product = self._exact_product(X) if exact else X @ self._both_weights
+        proba, joint_proba = soften_parts(product, shift, (seen, 0), (joint, left_out))
         return proba, joint_proba, product[:, joint]
 
     def outputs(self, X: NDArray[np.float32], y: Iterable[Hashable] | None = None) -> ExpertOutputs:
@@ -203,9 +203,11 @@ class ExpertPair:
         if target is not None and len(target) != len(X):
             raise ValueError(f"X has {len(X)} rows but y has {len(target)} labels; give one label per row")
         if self.linear:
-            seen, joint, scores = self._ask_both(X, exact=True, left_out=0)
+            seen, joint, logits = self._ask_both(X, exact=True, left_out=0)
+            scores = logits * np.float32(self.unseen.decided_["temperature"])
         else:
-            seen = self.seen.predict_proba(X).astype(np.float32, copy=False)
+            with config_context(assume_finite=True):
+                seen = self.seen.predict_proba(X).astype(np.float32, copy=False)
             weights = self._class_weights
             scores = self.unseen.scores(X, self._table) if weights is None else X @ weights
             joint = self.unseen.probabilities(scores)
@@ -235,7 +237,7 @@ class ExpertPair:
             return self.outputs(X)
         seen, unseen, _ = self._ask_both(X, exact=exact, left_out=len(self.seen_classes))
         # A soft-max is NaN in all columns of a row or in none; nothing else can be wrong with it.
-        if np.isnan(seen[:, 0]).any() or np.isnan(unseen[:, 0]).any():
+        if np.isnan(seen[:, 0].sum() + unseen[:, 0].sum()):
             raise FloatingPointError("the experts' scores are not finite")
         return ExpertOutputs.trusted(
             seen_classes=self.seen_classes,
