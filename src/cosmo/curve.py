@@ -61,7 +61,7 @@ class SeenUnseenCurve:
             values = np.asarray(given)
             if values.dtype.kind not in "fiub":
                 raise ValueError(f"{name} must be a dense array of numbers, got dtype {values.dtype}")
-            values = values.astype(np.float64)
+            values = values.astype(np.float64, copy=False)
             if values.ndim != 1 or values.shape != np.shape(self.flips):
                 raise ValueError(f"{name} must be one number per sample, got shape {values.shape}")
             if np.isnan(values).any() or np.ma.is_masked(given):
@@ -84,27 +84,32 @@ class SeenUnseenCurve:
         flips = self._sorted_flips
         first, last = np.searchsorted(flips, -np.inf, "right"), np.searchsorted(flips, np.inf, "left")
         inner = flips[first:last]
-        changes = first + 1 + np.flatnonzero(inner[1:] > inner[:-1])
-        return np.concatenate([[first], changes, [last] if last > first else []]).astype(np.intp)
+        ends = np.zeros(len(flips) + 1, dtype=bool)
+        ends[first] = ends[last] = True
+        np.greater(inner[1:], inner[:-1], out=ends[first + 1 : last])
+        return np.flatnonzero(ends)
+
+    def _in_order(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a zero, for no sample, and then the values in sorted order."""
+        found = np.zeros(len(values) + 1)
+        np.take(values, self._order, out=found[1:], mode="clip")
+        return found
 
     def _accumulate(
         self, seen: NDArray[np.float64], unseen: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return (Acc_ts, Acc_tr) at the points of the curve, from gains in sorted order."""
-        total = seen.sum()  # not the last of the running sums, which rounds differently
-        flipped_ts, flipped_tr = (self._running_sums(gains)[self._group_ends] for gains in (unseen, seen))
-        np.subtract(total, flipped_tr, out=flipped_tr)
-        return flipped_ts, np.maximum(flipped_tr, 0, out=flipped_tr)
-
-    @staticmethod
-    def _running_sums(gains: NDArray[np.float64]) -> NDArray[np.float64]:
-        sums = np.zeros(len(gains) + 1)
-        np.cumsum(gains, out=sums[1:])
-        return sums
+        """Return (Acc_ts, Acc_tr) at the points of the curve, from gains `_in_order`, which get lost."""
+        total = seen[1:].sum()  # not the last of the running sums, which rounds differently
+        for gains in (seen, unseen):
+            np.cumsum(gains, out=gains)
+        if len(self._group_ends) < len(seen):
+            seen, unseen = seen[self._group_ends], unseen[self._group_ends]
+        np.subtract(total, seen, out=seen)
+        return unseen, np.maximum(seen, 0, out=seen)
 
     @cached_property
     def _points(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return self._accumulate(self.seen_gain[self._order], self.unseen_gain[self._order])
+        return self._accumulate(self._in_order(self.seen_gain), self._in_order(self.unseen_gain))
 
     @property
     def acc_ts(self) -> NDArray[np.float64]:
@@ -130,14 +135,22 @@ class SeenUnseenCurve:
     @cached_property
     def thresholds(self) -> NDArray[np.float64]:
         """A threshold for every point: midway between the corners around it."""
+        return self._thresholds(0, len(self._group_ends))
+
+    def _thresholds(self, first: int, stop: int) -> NDArray[np.float64]:
+        """Return the thresholds of some points."""
         corners = self.corners
         if len(corners) == 0:
             return np.zeros(1)
         beyond = 0.5 * (corners[-1] - corners[0]) + 1e-3 * (1 + abs(corners[[0, -1]]).max())
-        inner = corners[:-1] + (corners[1:] - corners[:-1]) / 2
+        around = corners[max(first - 1, 0) : stop]
+        below, above = around[:-1], around[1:]
+        inner = below + (above - below) / 2
         # Neighbouring floats have no midpoint: the upper one still lies above the lower flip.
-        inner = np.where(inner > corners[:-1], inner, corners[1:])
-        return np.concatenate([[corners[0] - beyond], inner, [corners[-1] + beyond]])
+        inner = np.where(inner > below, inner, above)
+        before = [corners[0] - beyond] if first == 0 else []
+        after = [corners[-1] + beyond] if stop > len(corners) else []
+        return np.concatenate([before, inner, after])
 
     def at(self, threshold: float) -> GZSLScores:
         """Return the accuracies at a threshold."""
@@ -160,7 +173,8 @@ class SeenUnseenCurve:
             Smallest acceptable `Acc_tr` and `Acc_ts`.
         """
         k = self.best_index(min_seen=min_seen, min_unseen=min_unseen)
-        return CurvePoint(*(float(v[k]) for v in (self.thresholds, self.acc_ts, self.acc_tr, self.acc_h)))
+        (threshold,) = self._thresholds(k, k + 1)
+        return CurvePoint(float(threshold), *(float(v[k]) for v in (self.acc_ts, self.acc_tr, self.acc_h)))
 
     def best_index(self, *, min_seen: float = 0.0, min_unseen: float = 0.0) -> int:
         """Return which point is the best, see `best`; of many curves only one may need to be asked more."""
@@ -210,12 +224,12 @@ class SeenUnseenCurve:
         weight = np.empty(len(self.flips))
         weight[by_class] = np.repeat(size / fewer, size)
         seen, unseen = (weight * gain for gain in (self.seen_gain, self.unseen_gain))
-        seen, unseen = seen[self._order], unseen[self._order]
+        seen, unseen = self._in_order(seen), self._in_order(unseen)
         start, size = np.repeat(start, fewer), np.repeat(size, fewer)
         areas = np.empty(n_resamples)
         for i in range(n_resamples):
             drawn = by_class[start + (generator.random(len(size)) * size).astype(np.intp)]
-            count = np.bincount(drawn, minlength=len(weight))[self._order]
+            count = self._in_order(np.bincount(drawn, minlength=len(weight)).astype(np.float64))
             areas[i] = _area(*self._accumulate(count * seen, count * unseen))
         tail = (1 - level) / 2
         return Interval(*map(float, np.quantile(areas, [tail, 1 - tail])))

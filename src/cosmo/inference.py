@@ -21,7 +21,7 @@ __all__ = ["Inference"]
 
 # Experts are asked about so many rows at a time that what they say stays in the cache, or among very many
 # classes does not take new memory each time.
-_ROWS, _CELLS = 3072, 2**21
+_ROWS, _CELLS = 4096, 2**21
 _NONE = np.empty(0, dtype=np.intp)
 
 

@@ -56,8 +56,8 @@ def harmonic_mean(acc_ts: ArrayLike, acc_tr: ArrayLike) -> Any:
     (0.357, 0.0)
     """
     ts, tr = np.asarray(acc_ts, dtype=np.float64), np.asarray(acc_tr, dtype=np.float64)
-    total = ts + tr
-    mean = np.divide(2 * ts * tr, total, out=np.zeros_like(total), where=total > 0)
+    total, mean = ts + tr, np.asarray(2 * ts * tr)
+    np.divide(mean, total, out=mean, where=total > 0)
     return mean if mean.ndim else float(mean)
 
 

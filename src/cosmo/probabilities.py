@@ -113,7 +113,7 @@ def top_k(proba: NDArray[Any], k: int, temperature: float = 1.0) -> NDArray[Any]
     out = found[:, : proba.shape[1]]
     for rows in _blocks(proba):
         if temperature == 1:
-            out[rows] = _largest(proba[rows], k)
+            out[rows] = _largest(np.array(proba[rows], order="C"), k)
         else:
             powers, mass = _powers(proba[rows], temperature)
             np.divide(_largest(powers, k), mass, out=out[rows])
@@ -121,14 +121,17 @@ def top_k(proba: NDArray[Any], k: int, temperature: float = 1.0) -> NDArray[Any]
 
 
 def _largest(values: NDArray[Any], k: int) -> NDArray[Any]:
-    """Return the `k` largest of each row (or all), largest first; no value is negative."""
+    """Return the `k` largest of each row (or all), largest first; values, which are not negative, get lost.
+
+    `values` are contiguous.
+    """
     n_rows, n_classes = values.shape
     if k == 1:
         largest: NDArray[Any] = values.max(axis=1, keepdims=True)
         return largest
     if n_classes <= _NARROW or values.size <= _FEW:
-        return np.sort(values, axis=1)[:, : -k - 1 : -1]
-    values = np.array(values, order="C")  # ours to change
+        values.sort(axis=1)
+        return values[:, : -k - 1 : -1]
     if k >= n_classes / 20:
         least = max(0, n_classes - k)
         values.partition(least, axis=1)
