@@ -40,7 +40,7 @@ from threadpoolctl import threadpool_limits
 
 import plotting
 from cosmo.data import read_xlsa17
-from cosmo.experts import logistic
+from cosmo.experts import logistic, preconditioners
 from cosmo.experts.logistic import SoftmaxRegression
 from cosmo.protocol import Protocol
 
@@ -130,10 +130,10 @@ def watched() -> Iterator[tuple[Counter[str], list[tuple[float, float]]]]:
         "projection of the rows": (logistic._Path, "_extend"),
         "orthonormal directions": (logistic, "_span"),
         "first subspace (L-BFGS)": (logistic._Problem, "approach"),
-        "preconditioner": (logistic._Metric, "__init__"),
-        "its Cholesky factors": (logistic, "_factor"),
+        "preconditioner": (preconditioners.ByRows, "__init__"),
+        "its Cholesky factors": (preconditioners, "factor"),
         "products with the Hessian": (logistic._Problem, "curve"),
-        "applying the preconditioner": (logistic._Metric, "solve"),
+        "applying the preconditioner": (preconditioners.ByRows, "solve"),
         "line search": (logistic._Problem, "_search"),
     }
     originals = {name: getattr(owner, attribute) for name, (owner, attribute) in watch.items()}

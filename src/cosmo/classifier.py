@@ -258,7 +258,8 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if "experts_" not in vars(self):  # asked for by itself, which is quicker
             check_is_fitted(self, "experts_")
         as_fitted = (
-            type(X) in (np.ndarray, np.memmap)
+            isinstance(X, np.ndarray)
+            and type(X) in (np.ndarray, np.memmap)  # matrices and masked arrays have rules of their own
             and X.dtype == np.float32
             and X.ndim == 2
             and len(X) > 0

@@ -46,9 +46,7 @@ def soften(scores: NDArray[Any], temperature: float) -> NDArray[Any]:
     return out
 
 
-def soften_parts(
-    scores: NDArray[Any], shift: NDArray[Any], *parts: tuple[slice, int]
-) -> list[NDArray[Any]]:
+def soften_parts(scores: NDArray[Any], shift: NDArray[Any], *parts: tuple[slice, int]) -> list[NDArray[Any]]:
     """Return the soft-max of some columns of `scores + shift`, and of others, in one go.
 
     Parameters
@@ -210,8 +208,8 @@ def _exponentials(values: NDArray[Any], *, out: NDArray[Any]) -> NDArray[Any]:
 
 
 def _some_lost(total: NDArray[Any]) -> bool:
-    """Return whether an exponential that matters has left the range of the numbers, or is NaN: nearly never."""
-    return total.size > 0 and not (total.min() > _LEAST and total.max() < _MOST)
+    """Return whether an exponential that matters has left the range of numbers, or is NaN: nearly never."""
+    return total.size > 0 and not bool(total.min() > _LEAST and total.max() < _MOST)
 
 
 def _lost(total: NDArray[Any]) -> NDArray[np.bool_]:

@@ -7,7 +7,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from cosmo.experts.logistic import SoftmaxRegression, _sample
+from cosmo.experts.logistic import SoftmaxRegression, _Path
+from cosmo.experts.preconditioners import ByRows, Diagonal
 from cosmo.promotion import add_class, can_add_class
 
 
@@ -53,6 +54,22 @@ def test_reaches_the_optimum(shape, C):
     assert objective(model, X, codes) <= objective(truth, X, codes) * (1 + 1e-6)
     np.testing.assert_array_equal(model.predict(X), truth.predict(X.astype(np.float64)))
     np.testing.assert_allclose(model.predict_proba(X), truth.predict_proba(X.astype(np.float64)), atol=2e-3)
+
+
+@pytest.mark.parametrize(("factors", "needed"), [(0, Diagonal), (8, ByRows)])
+def test_rows_precondition_where_features_are_correlated(factors, needed):
+    rng = np.random.default_rng(0)
+    codes = np.arange(1200) % 12
+    X = 0.4 * rng.normal(size=(12, 100))[codes] + rng.normal(size=(1200, 100))
+    if factors:
+        X += 8 * rng.normal(size=(1200, factors)) @ rng.normal(size=(factors, 100))
+    path = _Path(X.astype(np.float32), codes, 1.0, None, np.zeros(12, dtype=np.float32))
+    while path.gap > 1e-6:
+        path.step(1e-6)
+    assert path.problem.preconditioner is needed
+    W, b = path.parameters()
+    truth = reference(X, codes, 1.0)
+    np.testing.assert_allclose(X @ W.T + b, X @ truth.coef_.T + truth.intercept_, atol=0.02)
 
 
 def test_weak_penalty():
@@ -160,13 +177,3 @@ def test_a_class_can_be_added():
     assert can_add_class(seen)
     more = add_class(seen, X[~old], X[old], np.ones(old.sum()))
     assert more.score(X, codes) > 0.95
-
-
-@pytest.mark.parametrize("spread", [0.0, 1.0, 5.0])
-def test_sampled_rows_stand_for_all(spread):
-    w = np.exp(spread * np.random.default_rng(0).normal(size=2000)).astype(np.float32)
-    rows, weights, least = _sample(w, 300)
-    assert len(rows) <= 300
-    assert set(np.flatnonzero(w > least)) <= set(rows)
-    np.testing.assert_array_equal(weights, np.maximum(w[rows], np.float32(least)))
-    assert weights.sum() == pytest.approx(w.sum(), abs=1.01 * least)

@@ -5,8 +5,9 @@ these rows span is added to the subspace, for all classes to use, and the regres
 a product with the data costs a fraction of one with all features. Each class profits from directions that
 others found, so that a few such steps reach the optimum.
 
-Where classes are told apart well, few rows matter to the curvature of a class: its own, and those that may be
-taken for it. They precondition the conjugate gradients that find the Newton steps.
+Newton steps are found by conjugate gradients. If features are hardly correlated, these need no more help than
+a diagonal. Else, where classes are told apart well, few rows matter to the curvature of a class: its own, and
+those that may be taken for it. They precondition.
 
 How far the objective f is from its minimum is known: as f - |W|²/2 is convex in the weights W, it is at most
 half the squared gradient, for intercepts at their best.
@@ -20,19 +21,18 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg.blas import strsv
-from scipy.linalg.lapack import spotrf, strtri
+from scipy.linalg.lapack import strtri
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import validate_data
 
+from cosmo.experts.preconditioners import ByRows, Diagonal, factor
+
 __all__ = ["SoftmaxRegression"]
 
 Array = NDArray[np.float32]
 
-_TOP = 3  # rows that precondition a class, as a multiple of those that it has on average
-_TAIL = 0.3  # how much of the spread of all other rows preconditions a class
 _FIRST = 16  # steps of L-BFGS in the first subspace
 _LITTLE = 0.01  # relative decrease of the objective by a step below which these end
 _RIDGE = 30  # added to the curvature at the start, along which these are taken
@@ -41,6 +41,9 @@ _SHRINK = 0.02  # a subspace is done with when the squared gradient in it has sh
 _PATIENCE = 3  # steps without progress after which single precision is taken to be exhausted
 _FAR = 1e-3  # relative gap from which this is worth a warning
 _FORCING = 0.015  # squared residual, relative to the gradient's, at which a Newton step is good enough
+# Steps of conjugate gradients, and the share of the squared residual that is left by then, from which on a
+# diagonal is not enough to precondition.
+_TRIAL, _SLOW = 3, 0.4
 _NEAR = 20  # a preconditioner serves again where the squared gradient is within this multiple of its aim
 
 
@@ -224,6 +227,7 @@ class _Problem:
     def __init__(self, A: Array, codes: NDArray[np.intp], C: float) -> None:
         self.A, self.codes, self.C = A, codes, C
         self.rows = np.arange(len(A))
+        self.preconditioner: type[Diagonal | ByRows] = Diagonal
 
     def at(self, V: Array, Z: Array) -> _State:
         """Return the state of weights V with logits Z."""
@@ -258,7 +262,7 @@ class _Problem:
         # Where all classes are as probable, the curvature is that of least squares: unit steps are along it.
         curvature: Array = np.float32(self.C / len(state.V)) * (self.A.T @ self.A)
         np.einsum("dd->d", curvature)[...] += _RIDGE
-        unit: Array = strtri(_factor(curvature))[0].T
+        unit: Array = strtri(factor(curvature))[0].T
 
         def weights(flat: NDArray[np.float64]) -> Array:
             return state.V + flat.reshape(state.V.shape).astype(np.float32) @ unit
@@ -279,20 +283,22 @@ class _Problem:
         metric = None
         for _ in range(3):
             if metric is None or _squared(g) > _NEAR * enough:
-                metric = _Metric(self.A, state.P, self.C)
-            x, Zx = self._newton(metric, state.P, g, max(_FORCING * _squared(g), enough / 2))
+                metric = self.preconditioner(self.A, state.P, self.C)
+            x, Zx, metric = self._newton(metric, state.P, g, max(_FORCING * _squared(g), enough / 2))
             state = self._search(state, x, Zx, float(np.vdot(g, x)))
             g = self.gradient(state)
             if _squared(g) <= enough:
                 break
         return state
 
-    def _newton(self, metric: _Metric, P: Array, g: Array, enough: float) -> tuple[Array, Array]:
-        """Return a Newton step and its logits, by conjugate gradients."""
+    def _newton(
+        self, metric: Diagonal | ByRows, P: Array, g: Array, enough: float
+    ) -> tuple[Array, Array, Diagonal | ByRows]:
+        """Return a Newton step and its logits, by conjugate gradients, and what preconditions them by now."""
         x, Zx, r = np.zeros_like(g), np.zeros_like(P), -g
         z = metric.solve(r)
         p, rz = z, float(np.vdot(r, z))
-        for _ in range(20):
+        for n_steps in range(1, 21):
             curved, Zp = self.curve(P, p)
             length = np.float32(rz / float(np.vdot(p, curved)))
             x += length * p
@@ -300,10 +306,14 @@ class _Problem:
             r -= length * curved
             if _squared(r) <= enough:
                 break
+            slow = n_steps == _TRIAL and _squared(r) > _SLOW * _squared(g)
+            if slow and isinstance(metric, Diagonal):
+                self.preconditioner = ByRows
+                metric, p = ByRows(self.A, P, self.C), np.zeros_like(p)
             z = metric.solve(r)
             rz, before = float(np.vdot(r, z)), rz
             p = z + np.float32(rz / before) * p
-        return x, Zx
+        return x, Zx, metric
 
     def _search(self, state: _State, x: Array, Zx: Array, slope: float) -> _State:
         """Go along x, whose logits are Zx, until the slope has lost most of its size."""
@@ -323,92 +333,6 @@ class _Problem:
             if not low < step < high:
                 step = (low + high) / 2 if np.isfinite(high) else 2 * low
         return state
-
-
-class _Metric:
-    """An approximate inverse of the Hessian, class by class, of some of the rows.
-
-    With these rows as U and their curvature as w, the Hessian of a class is about `S + U' diag(w) U`. The
-    diagonal S is the penalty, and something for the other rows. If a class has fewer rows than there are
-    columns, they are those with most curvature, and a matrix of the rows is factored (Woodbury's identity).
-    Else they are a sample, and that matrix is.
-    """
-
-    def __init__(self, A: Array, P: Array, C: float) -> None:
-        n_rows, n_columns = A.shape
-        n_top = min(_TOP * n_rows // len(P) + 1, n_rows)
-        penalty = np.ones(n_columns, dtype=np.float32)
-        spread = np.float32(_TAIL / n_rows) * np.einsum("nd,nd->d", A, A)
-        penalty[0], spread[0] = 0, 1
-        sizes = np.einsum("nd,nd->n", A, A)
-        self.scale = np.empty((len(P), n_columns), dtype=np.float32)  # by which S becomes 1
-        self.rows, self.factors = [], []
-        for k, w in enumerate(np.float32(C) * (P - P * P)):
-            rows, w, rest = _top(w, sizes, 2 * n_top) if n_top < n_columns else _sample(w, n_top)
-            self.scale[k] = 1 / np.sqrt(penalty + np.float32(rest) * spread)
-            U = A[rows]
-            U *= self.scale[k]
-            if n_top < n_columns:
-                matrix = U @ U.T
-                diagonal = np.einsum("mm->m", matrix)
-                # Single precision bears no larger differences of curvature than this.
-                diagonal += 1 / np.clip(w, 1e-9, 1e3 / (diagonal + 1e-6))
-                self.rows.append(U)
-            else:
-                U *= np.sqrt(w)[:, None]
-                matrix = U.T @ U
-                np.einsum("dd->d", matrix)[...] += 1
-            self.factors.append(_factor(matrix))
-
-    def solve(self, g: Array) -> Array:
-        """Return the product with g."""
-        g = g * self.scale
-        # A class at a time, whose rows stay in the cache between their two products.
-        for k, factor in enumerate(self.factors):
-            if self.rows:
-                g[k] -= _solved(factor, self.rows[k] @ g[k]) @ self.rows[k]
-            else:
-                g[k] = _solved(factor, g[k])
-        g *= self.scale
-        # The same added to all classes changes nothing but the penalty.
-        g -= g.mean(axis=0)
-        return g
-
-
-def _top(w: Array, sizes: Array, n_most: int) -> tuple[NDArray[np.intp], Array, float]:
-    """Return rows whose curvature exceeds the penalty's, their weights, and the weight of the others.
-
-    There is at least one, and at most `n_most`.
-    """
-    curvature = w * sizes
-    n_top = min(max(int(np.count_nonzero(curvature > 1)), 1), n_most)
-    rows = np.argpartition(curvature, len(w) - n_top)[len(w) - n_top :]
-    return rows, w[rows], max(float(w.sum() - w[rows].sum()), 1e-3 * float(w.sum()) + 1e-6)
-
-
-def _sample(w: Array, n_most: int) -> tuple[NDArray[np.intp], Array, float]:
-    """Return at most `n_most` rows that stand for all, their weights, and the least of these."""
-    least = float(w.sum()) / n_most
-    for _ in range(4):
-        least = float(np.minimum(w, least).sum()) / n_most
-    least += 1e-6
-    # Rows of less are taken each time that their sum has grown by this, others always.
-    passed = np.floor(np.cumsum(np.minimum(w / least, 1), dtype=np.float64) + 1e-6)
-    rows = np.flatnonzero(np.diff(passed, prepend=0))
-    return rows, np.maximum(w[rows], np.float32(least)), least
-
-
-def _factor(matrix: Array) -> Array:
-    """Return upper triangular R, `R' R` being the positive definite matrix, which gets lost."""
-    # Row by row is column by column of the transpose, which is the same matrix.
-    factor: Array = spotrf(matrix.T, overwrite_a=True)[0]
-    return factor
-
-
-def _solved(factor: Array, b: Array) -> Array:
-    """Return x of `R' R x = b`; there are too few columns for an inverse to pay."""
-    x: Array = strsv(factor, strsv(factor, b, trans=1), overwrite_x=True)
-    return x
 
 
 def _squared(values: Array) -> float:

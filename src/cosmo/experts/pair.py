@@ -190,7 +190,8 @@ class ExpertPair:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
         """Return the probabilities of linear experts, but for the first joint ones, and joint logits."""
         seen, joint, shift = self._both
-        product = self._exact_product(X) if exact else X @ self._both_weights
+        weights = cast("NDArray[np.float32]", self._both_weights)
+        product = self._exact_product(X) if exact else X @ weights
         proba, joint_proba = soften_parts(product, shift, (seen, 0), (joint, left_out))
         return proba, joint_proba, product[:, joint]
 
