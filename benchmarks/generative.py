@@ -100,12 +100,13 @@ def follow(expert: FCLSWGAN, task: Task, budget: float, looks: int) -> list[Stop
     return stops
 
 
-def milliseconds(work: Callable[[], object], repeats: int = 5) -> float:
+def milliseconds(work: Callable[[], object], least: float = 0.5) -> float:
     """Return the CPU time of a call, after one that is not counted."""
     work()
-    start = time.process_time()
-    for _ in range(repeats):
+    start, repeats = time.process_time(), 0
+    while time.process_time() - start < least:
         work()
+        repeats += 1
     return (time.process_time() - start) / repeats * 1000
 
 
