@@ -4,8 +4,9 @@ The data are drawn with the structure of the real ones: every class has a row of
 large; its samples are a linear image of that row plus noise, cut at zero like features after a rectifier. Of
 `classes`, half but at most 1,000 have samples, as in ImageNet; the others are added by description.
 
-Each line is a process of its own: CPU seconds of the work alone, and the memory at its peak beyond what the
-process held before. An exponent of 1 means: twice the size, twice the cost.
+Each line is a process of its own: CPU seconds of the work alone, those of them that the system takes, mostly
+to hand out memory, and the memory at its peak beyond what the process held before. An exponent of 1 means:
+twice the size, twice the cost.
 
     python benchmarks/growth.py            four minutes
     python benchmarks/growth.py --full     21,000 classes x 1,000,000 samples, ten minutes
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -153,11 +155,16 @@ def fit(size: Size) -> dict[str, float]:
 
 
 def measured(work: Callable[[], object]) -> dict[str, float]:
-    """Return CPU seconds, and the peak memory beyond what was held at the start, in MB."""
+    """Return CPU seconds, the system's among them, and the peak memory beyond that of the start, in MB."""
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted anew from here on
-    before, start = _memory("VmRSS"), time.process_time()
+    before, start, system = _memory("VmRSS"), time.process_time(), _system()
     work()
-    return {"seconds": time.process_time() - start, "memory": _memory("VmHWM") - before}
+    seconds, system = time.process_time() - start, _system() - system
+    return {"seconds": seconds, "system": system, "memory": _memory("VmHWM") - before}
+
+
+def _system() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_stime
 
 
 def _memory(name: str) -> float:
@@ -188,25 +195,35 @@ def table_of(job: str, axis: str, sizes: list[Size], console: Console) -> Table:
     fixed = {name: value for name, value in sizes[0]._asdict().items() if name != axis}
     others = ", ".join(f"{value:,} {name}" for name, value in fixed.items()) if job != "curve" else ""
     table = Table(title=f"{job} against {axis}" + (f" ({others})" if others else ""))
-    for column in (axis, "CPU s", "times the first", "µs a sample", "MB beyond the start", "times the first"):
+    for column in (
+        axis,
+        "CPU s",
+        "times the first",
+        "µs a sample",
+        "of the system",
+        "MB beyond the start",
+        "times the first",
+    ):
         table.add_column(column, justify="right")
     found = []
     for size in sizes:
         console.print(f"{job}: {size}", style="dim", highlight=False)
         found.append(ask(job, size))
         found[-1]["memory"] = max(found[-1]["memory"], 0.1)  # it is counted in pages
-        seconds, memory = found[-1]["seconds"], found[-1]["memory"]
+        seconds, system, memory = (found[-1][name] for name in ("seconds", "system", "memory"))
+        found[-1]["own"] = max(seconds - system, 1e-4)  # the system's is counted in ticks
         table.add_row(
             f"{getattr(size, axis):,}",
             f"{seconds:.4g}",
             f"{seconds / found[0]['seconds']:.1f}",
             f"{1e6 * seconds / size.samples:.2f}",
+            f"{100 * min(system / seconds, 1):.0f} %",
             f"{memory:.1f}",
             f"{memory / found[0]['memory']:.1f}",
         )
     along = [getattr(size, axis) for size in sizes]
     notes = []
-    for name, unit in (("seconds", "CPU"), ("memory", "memory")):
+    for name, unit in (("seconds", "CPU"), ("own", "without the system's"), ("memory", "memory")):
         costs = [one[name] for one in found]
         whole, last = exponent(along, costs), exponent(along[-2:], costs[-2:])
         notes.append(f"{unit}: exponent {whole:.2f}, between the two largest {last:.2f}")

@@ -69,8 +69,8 @@ NOTES = {
         digits.""",
     "growth": """
         With few features and classes, the gate and the mixture cost more than the experts; with many, the
-        experts take over. An exact curve is a sort and passes over arrays, which beyond the cache of the
-        processor grow faster than linearly. Of a fit, the choice of ESZSL's regularisers takes most, then the
+        experts take over. An exact curve is a sort and passes over arrays; what grows faster than linearly is
+        mostly the system's share, for handing out memory that the process did not hold before. Of a fit, the choice of ESZSL's regularisers takes most, then the
         seen expert. With more features than these, ESZSL's decomposition of a matrix of features x features
         will take over.""",
     "cluster": """

@@ -291,9 +291,8 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         about twice the time of `predict`.
         """
         features = self._rows(X)
-        order = self.experts_.classes.get_indexer(self.experts_.descriptions.index)
         with self._inference(features) as inference:
-            return inference.predict_proba(features, order)
+            return inference.predict_proba(features, self.experts_.columns)
 
     def predict_top(
         self, X: ArrayLike, top: int = 3

@@ -143,6 +143,11 @@ class ExpertPair:
         return self.seen_classes.append(self.unseen_classes)
 
     @cached_property
+    def columns(self) -> NDArray[np.intp]:
+        """The column of each class, in the order of the table."""
+        return self.classes.get_indexer(self.descriptions.index)
+
+    @cached_property
     def _table(self) -> pd.DataFrame:
         return self.descriptions.iloc[self.descriptions.index.get_indexer(self.classes)]
 
