@@ -83,7 +83,10 @@ def _eszsl() -> Table:
     fit = cpu(lambda: _solve(train, codes, A, 1.0, 1.0), 2)
     steps = {
         # Gram matrix (one half of it) in single precision, Cholesky factor and solutions in double.
-        "fit": (fit, {np.float32: n * d * d, np.float64: d**3 / 3 + 2 * d * d * a + 2 * d * c * a}),
+        "fit": (
+            fit,
+            {np.float32: n * d * d, np.float64: d**3 / 3 + 2 * d * d * min(a, c) + 2 * d * c * a},
+        ),
         # Reduction to tridiagonal form, its eigenvectors by divide and conquer, their transformation back.
         "path: two eigendecompositions": (
             cpu(lambda: _Path(train, codes, A)),

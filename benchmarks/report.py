@@ -55,8 +55,10 @@ NOTES = {
     "seen_expert-full": """
         The row with tol=1e-6 is as near as single precision lets scikit-learn get to the minimum.""",
     "experts": """
-        One eigendecomposition per side serves the whole grid of regularisers. What remains is to solve for
-        each pair, and to score the held-out rows with each solution.""",
+        A fit is the Gram matrix of the features, its Cholesky factor, and solutions for as many columns as
+        there are classes. One eigendecomposition per side serves the whole grid of regularisers; half of its
+        operations, the reduction to tridiagonal form, are products of a matrix with a vector, which wait for
+        memory. What remains is to solve for each pair, and to score the held-out rows with each solution.""",
     "lago": """
         Features are turned to their principal axes once; learning the detectors of attributes, and with soft
         groups the groups, is products with the features, gates over groups and log-probabilities.""",
@@ -70,9 +72,9 @@ NOTES = {
     "growth": """
         With few features and classes, the gate and the mixture cost more than the experts; with many, the
         experts take over. An exact curve is a sort and passes over arrays; what grows faster than linearly is
-        mostly the system's share, for handing out memory that the process did not hold before. Of a fit, the choice of ESZSL's regularisers takes most, then the
-        seen expert. With more features than these, ESZSL's decomposition of a matrix of features x features
-        will take over.""",
+        mostly the system's share, for handing out memory that the process did not hold before. Of a fit, the
+        choice of ESZSL's regularisers takes most, then the seen expert. With more features than these,
+        ESZSL's decomposition of a matrix of features x features will take over.""",
     "cluster": """
         The workers keep the memory that a batch has freed; left to Dask, which returns it to the system at
         once, predictions cost more (`MALLOC_TRIM_THRESHOLD_=65536 python benchmarks/inference.py` shows it).

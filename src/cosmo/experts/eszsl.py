@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh, solve, svd
+from scipy.linalg import cho_factor, cho_solve, eigh, svd
 from scipy.sparse import csr_array
 
 from cosmo.experts.base import UnseenExpert
@@ -118,13 +118,21 @@ def _solve(
     """Return V for one pair of regularisers."""
     _check_positive("gamma", gamma)
     _check_positive("lam", lam)
-    A64 = A.astype(np.float64)
+    sums, A64 = _class_sums(X, codes, len(A)).T, A.astype(np.float64)
+    few = len(A) < A.shape[1]  # there are fewer classes than attributes
+    # `A (AᵀA + λI)⁻¹` is `(AAᵀ + λI)⁻¹ A`: the smaller matrix is solved for.
+    right = _divided(A64 @ A64.T, lam, A64) if few else _divided(A64.T @ A64, lam, A64.T).T
     gram = (X.T @ X).astype(np.float64)
-    gram[np.diag_indices_from(gram)] += gamma
-    cross = _class_sums(X, codes, len(A)).T @ A64
-    left = solve(gram, cross, assume_a="pos", overwrite_a=True, check_finite=False)
-    right = solve(A64.T @ A64 + lam * np.eye(A.shape[1]), left.T, assume_a="pos", check_finite=False)
-    return right.T.astype(np.float32)
+    V = _divided(gram, gamma, sums) @ right if few else _divided(gram, gamma, sums @ right)
+    return V.astype(np.float32)
+
+
+def _divided(gram: NDArray[np.float64], ridge: float, B: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return `(gram + ridge I)⁻¹ B`; `gram`, which is symmetric, gets lost."""
+    np.einsum("dd->d", gram)[...] += ridge
+    # LAPACK reads matrices column by column; the transpose is one, and the same.
+    factor = cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)
+    return cho_solve(factor, B, check_finite=False)
 
 
 class _Path:
@@ -136,7 +144,9 @@ class _Path:
     def __init__(self, X: NDArray[np.float32], codes: NDArray[np.intp], A: NDArray[np.float32]) -> None:
         _, spread, directions = svd(A.astype(np.float64), full_matrices=False, check_finite=False)
         self.attribute_values, self.attribute_vectors = spread**2, directions.T
-        values, vectors = eigh((X.T @ X).astype(np.float64), overwrite_a=True, check_finite=False)
+        # The transpose of a Gram matrix is the same, and in the order of LAPACK.
+        gram = (X.T @ X).astype(np.float64).T
+        values, vectors = eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
         # Rounding may leave eigenvalues of a Gram matrix slightly below zero.
         self.feature_values, self.feature_vectors = np.maximum(values, 0), vectors
         self.core = (_class_sums(X, codes, len(A)) @ vectors).T @ (A @ self.attribute_vectors)
