@@ -1,5 +1,7 @@
 """Both experts of a stage."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -91,6 +93,15 @@ def test_linear_experts_notice_what_is_not_finite(task, validation, exact):
         X[3, 2] = bad
         with np.errstate(invalid="ignore"), pytest.raises(FloatingPointError, match="not finite"):
             pair.answers(X, exact=exact)
+
+
+def test_copies_do_not_carry_what_answers_need(task, validation):
+    pair = validation[0].refit(make_seen_expert("logistic"), task.X, task.y, task.table)
+    before = pickle.dumps(pair)
+    expected = pair.answers(task.X_new, exact=True)
+    after = pickle.dumps(pair)
+    assert len(after) == len(before)
+    np.testing.assert_array_equal(pickle.loads(after).answers(task.X_new, exact=True).seen, expected.seen)
 
 
 def test_another_table_has_its_own_weights(task, validation):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -69,6 +69,10 @@ class ExpertPair:
     descriptions: pd.DataFrame
     seen_classes: pd.Index
     observer: Observer | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what makes the pair; what answers need besides is computed again."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
     def select(
