@@ -45,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--turns", type=int, default=5)
     turns = parser.parse_args().turns
     found = [[once(command) for command in COMMANDS.values()] for _ in range(turns)]
     best = [[min(values) for values in zip(*runs, strict=True)] for runs in zip(*found, strict=True)]
