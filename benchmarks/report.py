@@ -46,19 +46,20 @@ NOTES = {
         Both minimise the same function. scikit-learn stops by the size of the mean gradient, at its default
         far above the minimum; the lines below a table say how soon ours is there, and where it spends its
         time. It needs fewer passes over the rows where features are correlated, as those of networks are.
-        Where they are not, scikit-learn stops after a few, and sooner where rows are long; there ours takes
-        longer, but to the minimum. So scikit-learn's is the default of `Cosmo`, and ours is
-        `logistic-exact`. The start from the validation stage does not pay: with half as many classes again
-        and twice the rows, what it knows is found again in the first two subspaces. scikit-learn-intelex
-        takes part where it is installed: version 2026.2 took 6.0 times scikit-learn's CPU time on CUB, to
-        3.4e-4 above the minimum, so it is not used.""",
+        So it does without correlation where rows are of unit length; on long rows scikit-learn stops after a
+        few passes, above the minimum, and ours takes longer, to the minimum. scikit-learn's is the default
+        of `Cosmo`, ours is `logistic-exact`. The start from the validation stage does not pay: with half as
+        many classes again and twice the rows, what it knows is found again in the first two subspaces.
+        scikit-learn-intelex takes part where it is installed: version 2026.2 took 6.0 times scikit-learn's
+        CPU time on CUB, to 3.4e-4 above the minimum, so it is not used.""",
     "seen_expert-full": """
         The row with tol=1e-6 is as near as single precision lets scikit-learn get to the minimum.""",
     "experts": """
         A fit is the Gram matrix of the features, its Cholesky factor, and solutions for as many columns as
-        there are classes. One eigendecomposition per side serves the whole grid of regularisers; half of its
-        operations, the reduction to tridiagonal form, are products of a matrix with a vector, which wait for
-        memory. What remains is to solve for each pair, and to score the held-out rows with each solution.""",
+        there are classes. One eigendecomposition per side serves the whole grid of regularisers; it begins
+        with a reduction to tridiagonal form, half of which is products of a matrix with a vector, which wait
+        for memory. What remains is to solve for each pair, and to score the held-out rows with each
+        solution.""",
     "lago": """
         Features are turned to their principal axes once; learning the detectors of attributes, and with soft
         groups the groups, is products with the features, gates over groups and log-probabilities.""",

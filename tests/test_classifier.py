@@ -186,6 +186,10 @@ class TestRows:
         with pytest.raises(ValueError, match="0 sample"):
             model.predict(X[:0])
 
+    def test_a_matrix_is_refused_as_in_training(self, model, test):
+        with pytest.raises(TypeError, match=r"np\.matrix"):
+            model.predict(np.asmatrix(test[0], dtype=np.float32))
+
     def test_features_that_are_too_large(self, model, test):
         X = np.full_like(test[0][:2], 3e38, dtype=np.float32)
         with pytest.raises(ValueError, match=r"not finite|NaN or infinite"):

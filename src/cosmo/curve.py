@@ -42,6 +42,8 @@ class SeenUnseenCurve:
         What the sample adds to `Acc_tr` while taken for seen, and to `Acc_ts` once taken for unseen:
         `1 / (rows of its class · number of classes)` if its expert is right, else 0.
 
+    Arrays of double precision are kept, not copied: do not change them afterwards.
+
     Examples
     --------
     >>> curve = SeenUnseenCurve([0.1, 0.4, 0.6, 0.9], [0, 0.5, 0, 0.5], [0.5, 0, 0.5, 0])
