@@ -186,6 +186,7 @@ class TestRows:
         with pytest.raises(ValueError, match="0 sample"):
             model.predict(X[:0])
 
+    @pytest.mark.filterwarnings("ignore:the matrix subclass")
     def test_a_matrix_is_refused_as_in_training(self, model, test):
         with pytest.raises(TypeError, match=r"np\.matrix"):
             model.predict(np.asmatrix(test[0], dtype=np.float32))
