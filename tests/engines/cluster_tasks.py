@@ -45,9 +45,11 @@ _KEPT: list[np.ndarray] = []
 
 
 def keeps_memory(common: None, task: int) -> int:
-    """Hold on to 400 MB, once; joblib then replaces the process."""
-    if task == 2:
-        _KEPT.append(np.ones(50_000_000))
+    """Hold on to 400 MB from the second task of a process on; joblib then replaces the process.
+
+    It compares with the memory after the first, whichever task that was.
+    """
+    _KEPT.append(np.ones(50_000_000 if len(_KEPT) == 1 else 1))
     time.sleep(0.6)
     return os.getpid()
 

@@ -53,7 +53,7 @@ def test_a_process_that_got_large_is_replaced_in_silence():
         warnings.simplefilter("always")
         processes = list(LocalEngine(2).map(keeps_memory, range(12)))
     assert len(processes) == 12
-    assert len(set(processes)) == 3
+    assert len(set(processes)) > 2
     assert [str(warning.message) for warning in said] == []
 
 
