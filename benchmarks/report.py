@@ -73,9 +73,10 @@ NOTES = {
     "growth": """
         With few features and classes, the gate and the mixture cost more than the experts; with many, the
         experts take over. An exact curve is a sort and passes over arrays; what grows faster than linearly is
-        mostly the system's share, for handing out memory that the process did not hold before. Of a fit, the
-        choice of ESZSL's regularisers takes most, then the seen expert. With more features than these,
-        ESZSL's decomposition of a matrix of features x features will take over.""",
+        the system's share, for handing out memory that the process did not hold before, and the sort, which
+        waits for memory beyond the cache of the processor. Of a fit, the choice of ESZSL's regularisers takes
+        most, then the seen expert. With more features than these, ESZSL's decomposition of a matrix of
+        features x features will take over.""",
     "cluster": """
         The workers keep the memory that a batch has freed; left to Dask, which returns it to the system at
         once, predictions cost more (`MALLOC_TRIM_THRESHOLD_=65536 python benchmarks/inference.py` shows it).
