@@ -72,6 +72,70 @@ def test_rows_precondition_where_features_are_correlated(factors, needed):
     np.testing.assert_allclose(X @ W.T + b, X @ truth.coef_.T + truth.intercept_, atol=0.02)
 
 
+def scatter(n_rows=3000, n_features=200, n_classes=8, distance=0.1, length=1.0):
+    """Rows of mixed classes whose features are not correlated."""
+    rng = np.random.default_rng(0)
+    codes = np.arange(n_rows) % n_classes
+    centres = distance * rng.normal(size=(n_classes, n_features))
+    X = length * (centres[codes] + rng.normal(size=(n_rows, n_features)))
+    return X.astype(np.float32), codes
+
+
+def test_rows_do_not_precondition_late():
+    X, codes = scatter(n_rows=1500, n_classes=20)  # in the last subspaces, three steps do little
+    path = _Path(X, codes, 1.0, None, np.zeros(20, dtype=np.float32))
+    while path.gap > 1e-6:
+        path.step(1e-6)
+    assert path.problem.preconditioner is Diagonal
+
+
+@pytest.fixture
+def times_asked(monkeypatch):
+    """How often scikit-learn was asked."""
+    asked = []
+    ask = _Path.ask_scikit_learn
+    monkeypatch.setattr(_Path, "ask_scikit_learn", lambda path: (asked.append(1), ask(path)))
+    return asked
+
+
+@pytest.mark.parametrize("mean", [0.0, 1.0, 30.0])
+def test_scikit_learn_begins_where_features_are_not_correlated(times_asked, mean):
+    X, codes = scatter()
+    truth = reference(X, codes, 1.0)
+    model = SoftmaxRegression().fit(X + np.float32(mean), codes)
+    assert len(times_asked) == 1
+    assert model.gap_ <= 1e-6
+    assert objective(model, X + np.float32(mean), codes) <= objective(truth, X, codes) * (1 + 2e-6)
+    np.testing.assert_array_equal(model.predict(X + np.float32(mean)), truth.predict(X.astype(np.float64)))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"length": 0.05}, {"distance": 1.0}, {"n_features": 70}],
+    ids=["short rows", "told apart", "few features"],
+)
+def test_else_it_is_not_asked(times_asked, other):
+    X, codes = scatter(**other)
+    model = SoftmaxRegression().fit(X, codes)
+    assert not times_asked
+    assert model.gap_ <= 1e-6
+
+
+def test_nor_is_it_about_correlated_features(times_asked):
+    X, codes = scatter()
+    X *= np.linspace(0.1, 2, X.shape[1], dtype=np.float32)  # along some axes, all varies more
+    assert SoftmaxRegression().fit(X, codes).gap_ <= 1e-6
+    assert not times_asked
+
+
+def test_nor_with_a_start(times_asked):
+    X, codes = scatter()
+    first = SoftmaxRegression(tol=1e-4).fit(X, codes)
+    times_asked.clear()
+    SoftmaxRegression().fit(X, codes, start=(first.coef_, first.intercept_))
+    assert not times_asked
+
+
 def test_weak_penalty():
     # Single precision stops short of the bound here, and does not complain.
     X, codes = draw(spread=0.5)

@@ -5,6 +5,9 @@ these rows span is added to the subspace, for all classes to use, and the regres
 a product with the data costs a fraction of one with all features. Each class profits from directions that
 others found, so that a few such steps reach the optimum.
 
+If there are many features, none correlated, and classes are mixed, a gradient tells little of where others
+will point, and L-BFGS on all features is better: scikit-learn's is asked first, and subspaces do the rest.
+
 Newton steps are found by conjugate gradients. If features are hardly correlated, these need no more help than
 a diagonal. Else, where classes are told apart well, few rows matter to the curvature of a class: its own, and
 those that may be taken for it. They precondition.
@@ -42,8 +45,15 @@ _PATIENCE = 3  # steps without progress after which single precision is taken to
 _FAR = 1e-3  # relative gap from which this is worth a warning
 _FORCING = 0.015  # squared residual, relative to the gradient's, at which a Newton step is good enough
 # Steps of conjugate gradients, and the share of the squared residual that is left by then, from which on a
-# diagonal is not enough to precondition.
-_TRIAL, _SLOW = 3, 0.4
+# diagonal is not enough to precondition; in later subspaces than the first, building another is too dear.
+_TRIAL, _SLOW, _ON_TRIAL = 3, 0.4, 2
+# scikit-learn is asked first if there are this many features for each class, not correlated: rows vary along
+# what tells classes apart at most this many times as much as along any direction; classes are mixed: the
+# distance of their means from that of all is at most this many deviations, squared; and rows are long: the
+# curvature at the start is this many times the penalty's. So many rows tell.
+_MANY, _ALIKE, _MIXED, _LONG, _SOME = 10, 1.25, 20, 20, 1000
+_HANDED_OVER = 3e-6  # mean gradient at which it stops
+_CLOSE = 1  # relative gap below which Newton steps may begin
 _NEAR = 20  # a preconditioner serves again where the squared gradient is within this multiple of its aim
 
 
@@ -52,7 +62,8 @@ class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]
 
     Minimises `C · Σ -log p(y | x) + |W|² / 2`, intercepts free. Faster than scikit-learn where there are
     many classes and features, and closer to the minimum: scikit-learn stops by the size of the mean gradient.
-    Two classes are left to scikit-learn. Works in single precision; the result is deterministic.
+    Two classes are left to scikit-learn; where features are not correlated, it does the first part of the
+    work. Works in single precision; the result is deterministic.
 
     Parameters
     ----------
@@ -130,6 +141,8 @@ class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]
                     f"got {W.shape} and {b.shape}"
                 )
         path = _Path(rows, codes, self.C, W, b)
+        if start is None and path.better_at_once():
+            path.ask_scikit_learn()
         while path.gap > self.tol and path.n_steps < self.max_iter and path.idle < _PATIENCE:
             path.step(self.tol)
         if path.gap > (self.tol if path.idle < _PATIENCE else max(self.tol, _FAR)):
@@ -157,14 +170,44 @@ class _Path:
         self.idle = 0  # steps since the gap shrank
         self.basis = np.empty((X.shape[1], 0), dtype=np.float32)
         self.problem = _Problem(np.ones((len(X), 1), dtype=np.float32), codes, C)
-        V = b[:, None]
-        if W is not None:
-            self._extend(_span(W.T, 0.0))
-            V = np.hstack([V + (W @ self.mean).astype(np.float32)[:, None], W @ self.basis])
+        if W is None:
+            self._begin(b[:, None])
+        else:
+            self._begin_at(W, b + W @ self.mean)
+
+    def _begin_at(self, W: Array, b: NDArray[Any]) -> None:
+        """Start from these weights, and intercepts of rows less their mean."""
+        self._extend(_span(W.T, 0.0))
+        self._begin(np.hstack([b.astype(np.float32)[:, None], W @ self.basis]))
+
+    def _begin(self, V: Array) -> None:
         V = V - V.mean(axis=0)
         self.state = self.problem.at(V, V @ self.problem.A.T)
         self._look()
         self.best = self.gap
+
+    def better_at_once(self) -> bool:
+        """Return whether all features at once are better than subspaces, at the start."""
+        codes, C, (n_rows, n_features) = self.problem.codes, self.problem.C, self.X.shape
+        counts = np.bincount(codes).astype(np.float32)
+        if n_features < _MANY * len(counts):
+            return False
+        # The gradient tells how far the mean of a class is from that of all.
+        away = self.g / -(np.float32(C) * counts[:, None])
+        some = np.linspace(0, n_rows - 1, min(_SOME, n_rows)).astype(np.intp)
+        rows = self.X[some] - self.offset - away[codes[some]]
+        spread = _squared(rows) / rows.size
+        long = spread * C * n_rows > _LONG * len(counts)
+        mixed = _squared(away) < _MIXED * len(counts) * spread
+        return long and mixed and _squared(rows @ self.g.T) < _ALIKE * spread * len(rows) * _squared(self.g)
+
+    def ask_scikit_learn(self) -> None:
+        """Start from what scikit-learn finds, near the minimum."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the rest of the way is ours
+            found = LogisticRegression(C=self.problem.C, tol=_HANDED_OVER).fit(self.X, self.problem.codes)
+        self.problem.n_solved = _ON_TRIAL
+        self._begin_at(found.coef_, found.intercept_ + found.coef_ @ self.offset)
 
     def parameters(self) -> tuple[Array, NDArray[np.float64]]:
         """Return weights and intercepts for rows as they were given."""
@@ -204,8 +247,8 @@ class _Path:
             self._extend(directions)
             self.state = self.state._replace(V=np.pad(self.state.V, ((0, 0), (0, directions.shape[1]))))
         g = np.hstack([np.float32(self.problem.C) * self.excess[:, None], inside, self.g @ directions])
-        solve, approach = self.problem.solve, self.problem.approach
-        self.state = solve(self.state, g, tol) if self.n_steps else approach(self.state)
+        far = self.n_steps == 0 and self.gap > _CLOSE
+        self.state = self.problem.approach(self.state) if far else self.problem.solve(self.state, g, tol)
         self.n_steps += 1
         self._look()
         self.idle = 0 if self.gap < 0.9 * self.best else self.idle + 1
@@ -228,6 +271,7 @@ class _Problem:
         self.A, self.codes, self.C = A, codes, C
         self.rows = np.arange(len(A))
         self.preconditioner: type[Diagonal | ByRows] = Diagonal
+        self.n_solved = 0
 
     def at(self, V: Array, Z: Array) -> _State:
         """Return the state of weights V with logits Z."""
@@ -289,6 +333,7 @@ class _Problem:
             g = self.gradient(state)
             if _squared(g) <= enough:
                 break
+        self.n_solved += 1
         return state
 
     def _newton(
@@ -306,8 +351,8 @@ class _Problem:
             r -= length * curved
             if _squared(r) <= enough:
                 break
-            slow = n_steps == _TRIAL and _squared(r) > _SLOW * _squared(g)
-            if slow and isinstance(metric, Diagonal):
+            on_trial = n_steps == _TRIAL and self.n_solved < _ON_TRIAL and isinstance(metric, Diagonal)
+            if on_trial and _squared(r) > _SLOW * _squared(g):
                 self.preconditioner = ByRows
                 metric, p = ByRows(self.A, P, self.C), np.zeros_like(p)
             z = metric.solve(r)
