@@ -215,7 +215,7 @@ def compare(
     nearer: dict[str, Callable[[], Any]] = {}
     if as_near:
         tol = near_enough(X, codes, minimum)
-        nearer = {f"scikit-learn, tol={tol:.0e}": lambda: plain(X, codes, tol=tol)}
+        nearer = {"scikit-learn, to 1e-6": lambda: plain(X, codes, tol=tol)}
     if at_length:
         double = X.astype(np.float64)
         further = {
@@ -267,6 +267,8 @@ def compare(
             *(f"{100 * share:.2f} %" for share in same),
         )
     notes = [f"bound of the minimum's own gap, in double precision: {gap_in_double(best, X, codes):.1e}"]
+    if as_near:
+        notes.append(f"scikit-learn, to 1e-6: tol={tol:.1e}")
     for way in (way for way in models if way.startswith("scikit-learn,")):
         target = objective(models[way], X, codes)
         reached = next((when for when, value in trace if value <= target), None)
@@ -335,7 +337,9 @@ def draw_descents(found: list[Comparison], file: Path) -> None:
     columns = min(len(found), 2)
     rows = -(-len(found) // columns)
     figure, axes = plotting.panels(rows, columns, height=0.4 + 2.4 * rows, sharey=True)
-    for panel, (name, table, descent) in zip(axes.flat, found, strict=True):
+    for panel in axes.flat[len(found) :]:
+        panel.set_axis_off()
+    for panel, (name, table, descent) in zip(axes.flat[: len(found)], found, strict=True):
         seconds, gaps = plotting.numbers(table, "CPU s"), plotting.numbers(table, "above min")
         left = descent[1] > 0
         panel.loglog(*descent[:, left], label="SoftmaxRegression", **plotting.line(0))
@@ -347,7 +351,7 @@ def draw_descents(found: list[Comparison], file: Path) -> None:
     for row in axes:
         plotting.plain_ticks(row[0].yaxis)
         row[0].set_ylabel("above minimum, relative")
-    plotting.legend_below(figure, axes[0, 0])
+    plotting.legend_below(figure, max(axes.flat, key=lambda panel: len(panel.lines)))  # that with most ways
     plotting.save(figure, file)
 
 
