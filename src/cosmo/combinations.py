@@ -278,7 +278,7 @@ class GatedMixture(Combination):
         if self.hard:
             belief = (belief > 0.5).astype(np.float64)
         # Neither expert is ever silenced: where the favoured one has no mass at all, the other answers.
-        return np.clip(belief, _EPSILON, 1 - _EPSILON)
+        return np.minimum(np.maximum(belief, _EPSILON), 1 - _EPSILON)  # `clip` takes longer for one
 
     def scores(self, outputs: ExpertOutputs) -> NDArray[Any]:
         """Return the paper's score of every class `[seen | unseen]`; its argmax is the prediction."""

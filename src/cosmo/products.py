@@ -18,6 +18,7 @@ _ROW_BITS, _COLUMN = 26, 1.2e8
 # Numbers of rows, and of their product, in double precision at a time, so that they stay in the cache; but
 # with fewer rows than this, preparing the weights would take longer than the product.
 _CELLS, _SUMS, _LEAST = 2**19, 2**18, 96
+_ONE, _LARGEST = np.float32(1), np.finfo(np.float32).max
 
 
 class ExactProduct:
@@ -58,11 +59,10 @@ class ExactProduct:
         return out
 
     def _multiply(self, X: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-        with np.errstate(over="ignore"):
-            squared = np.minimum(np.einsum("nd,nd->n", X, X), np.finfo(np.float32).max)
+        squared = np.minimum(np.einsum("nd,nd->n", X, X), _LARGEST)  # `einsum` does not tell of overflow
         # By a power of two, which rounds nothing.
         power = _ROW_BITS - (np.frexp(squared)[1] + 1) // 2
-        whole = X * np.ldexp(np.float32(1), power)[:, None]
+        whole = X * np.ldexp(_ONE, power)[:, None]
         np.rint(whole, out=whole)
         sums = whole.astype(np.float64) @ self._weights
         sums *= np.ldexp(1.0, -power)[:, None]

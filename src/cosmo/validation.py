@@ -98,8 +98,8 @@ def as_number(value: Any, *, name: str, whole: bool = False) -> Any:
     >>> as_number(5.0, name="k", whole=True)
     5
     """
-    if type(value) is int:  # nothing can be wrong with it
-        return value
+    if type(value) is int or (type(value) is float and value == value and not whole):
+        return value  # nothing can be wrong with it
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
     number = float(value)
