@@ -41,7 +41,8 @@ NOTES = {
         Nearly all of a large batch is the experts' matrix products; the rest is their soft-max and the gate,
         which looks for the five largest of both distributions, one of them tempered. Probabilities take
         products of twice the cost, in double precision, whose sums are exact: they are the same in any batch.
-        A single sample is bound by the calls from Python: the products are a small part of it.""",
+        A single sample is bound by the calls from Python: the products are a small part of it. Its p99 is
+        that of the machine too: the products alone, which do the same each time, show how far it strays.""",
     "seen_expert": """
         Both minimise the same function. scikit-learn stops by the size of the mean gradient, at its default
         far above the minimum; the lines below a table say how soon ours is there, and where it spends its
