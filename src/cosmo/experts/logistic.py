@@ -207,7 +207,8 @@ class _Path:
             warnings.simplefilter("ignore", ConvergenceWarning)  # the rest of the way is ours
             found = LogisticRegression(C=self.problem.C, tol=_HANDED_OVER).fit(self.X, self.problem.codes)
         self.problem.n_solved = _ON_TRIAL
-        self._begin_at(found.coef_, found.intercept_ + found.coef_ @ self.offset)
+        W = found.coef_.astype(np.float32, copy=False)
+        self._begin_at(W, found.intercept_ + W @ self.offset)
 
     def parameters(self) -> tuple[Array, NDArray[np.float64]]:
         """Return weights and intercepts for rows as they were given."""
