@@ -45,7 +45,7 @@ _PATIENCE = 3  # steps without progress after which single precision is taken to
 _FAR = 1e-3  # relative gap from which this is worth a warning
 _FORCING = 0.015  # squared residual, relative to the gradient's, at which a Newton step is good enough
 # Steps of conjugate gradients, and the share of the squared residual that is left by then, from which on a
-# diagonal is not enough to precondition; in later subspaces than the first, building another is too dear.
+# diagonal is not enough to precondition; later than in so many subspaces, building another is too dear.
 _TRIAL, _SLOW, _ON_TRIAL = 3, 0.4, 2
 # scikit-learn is asked first if there are this many features for each class, not correlated: rows vary along
 # what tells classes apart at most this many times as much as along any direction; classes are mixed: the
