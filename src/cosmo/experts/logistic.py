@@ -141,7 +141,7 @@ class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]
                     f"got {W.shape} and {b.shape}"
                 )
         path = _Path(rows, codes, self.C, W, b)
-        if start is None and path.better_at_once():
+        if start is None and path.better_on_all_features():
             path.ask_scikit_learn()
         while path.gap > self.tol and path.n_steps < self.max_iter and path.idle < _PATIENCE:
             path.step(self.tol)
@@ -186,7 +186,7 @@ class _Path:
         self._look()
         self.best = self.gap
 
-    def better_at_once(self) -> bool:
+    def better_on_all_features(self) -> bool:
         """Return whether all features at once are better than subspaces, at the start."""
         codes, C, (n_rows, n_features) = self.problem.codes, self.problem.C, self.X.shape
         counts = np.bincount(codes).astype(np.float32)
@@ -206,7 +206,7 @@ class _Path:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the rest of the way is ours
             found = LogisticRegression(C=self.problem.C, tol=_HANDED_OVER).fit(self.X, self.problem.codes)
-        self.problem.n_solved = _ON_TRIAL
+        self.problem.n_solved = _ON_TRIAL  # without correlation, a diagonal is enough
         W = found.coef_.astype(np.float32, copy=False)
         self._begin_at(W, found.intercept_ + W @ self.offset)
 
