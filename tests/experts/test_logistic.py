@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -54,6 +54,23 @@ def test_reaches_the_optimum(shape, C):
     assert objective(model, X, codes) <= objective(truth, X, codes) * (1 + 1e-6)
     np.testing.assert_array_equal(model.predict(X), truth.predict(X.astype(np.float64)))
     np.testing.assert_allclose(model.predict_proba(X), truth.predict_proba(X.astype(np.float64)), atol=2e-3)
+
+
+@pytest.mark.parametrize("shift", [0, 100])
+@pytest.mark.parametrize("start", [None, 0.0, 0.1])
+def test_first_gradient(shift, start):
+    X, codes = draw(n_rows=601, spread=2.0)
+    X += np.float32(shift)
+    rng = np.random.default_rng(1)
+    b = rng.normal(size=12).astype(np.float32)
+    W = None if start is None else (start * rng.normal(size=(12, 60))).astype(np.float32)
+    path = _Path(X, codes, 0.5, W, b)
+    rows = X - X.mean(axis=0, dtype=np.float64)
+    weights = np.zeros((12, 60)) if W is None else W - W.mean(axis=0)  # what all have in common is taken off
+    residuals = softmax(rows @ weights.T + b + (0 if W is None else weights @ path.mean), axis=1)
+    residuals[np.arange(601), codes] -= 1
+    truth = 0.5 * residuals.T @ rows + weights
+    np.testing.assert_allclose(path.g, truth, atol=1e-4 * np.abs(truth).max())
 
 
 @pytest.mark.parametrize(("factors", "needed"), [(0, Diagonal), (8, ByRows)])

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh, svd
-from scipy.sparse import csr_array
 
 from cosmo.experts.base import UnseenExpert
 from cosmo.experts.scaling import unit_rows
+from cosmo.experts.sums import class_sums
 from cosmo.validation import check_features
 
 __all__ = ["ESZSL"]
@@ -105,20 +105,13 @@ class ESZSL(UnseenExpert):
         return unit_rows(attributes - self.mean_)
 
 
-def _class_sums(X: NDArray[np.float32], codes: NDArray[np.intp], n_classes: int) -> NDArray[np.float64]:
-    """Return `YᵀX`: the sum of each class's rows."""
-    ones = np.ones(len(codes), dtype=np.float32)
-    one_hot = csr_array((ones, (codes, np.arange(len(codes)))), shape=(n_classes, len(codes)))
-    return (one_hot @ X).astype(np.float64)
-
-
 def _solve(
     X: NDArray[np.float32], codes: NDArray[np.intp], A: NDArray[np.float32], gamma: float, lam: float
 ) -> NDArray[np.float32]:
     """Return V for one pair of regularisers."""
     _check_positive("gamma", gamma)
     _check_positive("lam", lam)
-    sums, A64 = _class_sums(X, codes, len(A)).T, A.astype(np.float64)
+    sums, A64 = class_sums(X, codes, len(A)).astype(np.float64).T, A.astype(np.float64)
     few = len(A) < A.shape[1]  # there are fewer classes than attributes
     # `A (AᵀA + λI)⁻¹` is `(AAᵀ + λI)⁻¹ A`: the smaller matrix is solved for.
     right = _divided(A64 @ A64.T, lam, A64) if few else _divided(A64.T @ A64, lam, A64.T).T
@@ -146,10 +139,12 @@ class _Path:
         self.attribute_values, self.attribute_vectors = spread**2, directions.T
         # The transpose of a Gram matrix is the same, and in the order of LAPACK.
         gram = (X.T @ X).astype(np.float64).T
-        values, vectors = eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
+        driver = "evd" if len(gram) > 1 else None  # SciPy 1.13 lends it too little space for one
+        values, vectors = eigh(gram, overwrite_a=True, check_finite=False, driver=driver)
         # Rounding may leave eigenvalues of a Gram matrix slightly below zero.
         self.feature_values, self.feature_vectors = np.maximum(values, 0), vectors
-        self.core = (_class_sums(X, codes, len(A)) @ vectors).T @ (A @ self.attribute_vectors)
+        sums = class_sums(X, codes, len(A)).astype(np.float64)
+        self.core = (sums @ vectors).T @ (A @ self.attribute_vectors)
 
     def left(self, gamma: float) -> NDArray[np.float64]:
         """Return what all V of one γ share, the larger of the two products."""

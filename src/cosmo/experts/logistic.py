@@ -31,6 +31,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import validate_data
 
 from cosmo.experts.preconditioners import ByRows, Diagonal, factor
+from cosmo.experts.sums import class_sums
 
 __all__ = ["SoftmaxRegression"]
 
@@ -170,7 +171,7 @@ class _Path:
         self.idle = 0  # steps since the gap shrank
         self.basis = np.empty((X.shape[1], 0), dtype=np.float32)
         self.problem = _Problem(np.ones((len(X), 1), dtype=np.float32), codes, C)
-        if W is None:
+        if W is None or not W.any():
             self._begin(b[:, None])
         else:
             self._begin_at(W, b + W @ self.mean)
@@ -222,11 +223,21 @@ class _Path:
         curvature = np.maximum((P - P * P).sum(axis=1), 1e-9)
         P[own] -= 1
         self.excess = P.sum(axis=1)
-        self.g: Array = np.float32(C) * (P @ self.X - np.outer(self.excess, self.offset))
+        self.g: Array = np.float32(C) * self._pull(P)
         P[own] += 1
         self.g += self.state.V[:, 1:] @ self.basis.T
         size = _squared(self.g) + C * float((self.excess**2 / curvature).sum())
         self.gap = size / 2 / self.state.value
+
+    def _pull(self, R: Array) -> Array:
+        """Return the product of R, probabilities less 1 for the own class, with rows less their mean."""
+        if self.basis.shape[1]:
+            pull: Array = R @ self.X - np.outer(self.excess, self.offset)
+            return pull
+        # All rows are answered alike: probabilities cancel, and sums of the rows of each class are left.
+        codes, n_classes = self.problem.codes, len(R)
+        counts = np.bincount(codes, minlength=n_classes).astype(np.float32)
+        return np.outer(counts, self.offset) - class_sums(self.X, codes, n_classes)
 
     def _extend(self, directions: Array) -> None:
         A, n_new = self.problem.A, directions.shape[1]

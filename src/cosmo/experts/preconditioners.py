@@ -93,9 +93,12 @@ def _top(w: Array, sizes: Array, n_most: int) -> tuple[NDArray[np.intp], Array, 
     There is at least one, and at most `n_most`.
     """
     curvature = w * sizes
-    n_top = min(max(int(np.count_nonzero(curvature > 1)), 1), n_most)
-    rows = np.argpartition(curvature, len(w) - n_top)[len(w) - n_top :]
-    return rows, w[rows], max(float(w.sum() - w[rows].sum()), 1e-3 * float(w.sum()) + 1e-6)
+    rows = np.flatnonzero(curvature > 1)
+    if not 0 < len(rows) <= n_most:
+        first = len(w) - min(max(len(rows), 1), n_most)
+        rows = np.argpartition(curvature, first)[first:]
+    total, top = float(w.sum()), w[rows]
+    return rows, top, max(total - float(top.sum()), 1e-3 * total + 1e-6)
 
 
 def _sample(w: Array, n_most: int) -> tuple[NDArray[np.intp], Array, float]:
