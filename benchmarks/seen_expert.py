@@ -56,6 +56,14 @@ class Comparison(NamedTuple):
     descent: np.ndarray
 
 
+class Weights(NamedTuple):
+    """What a fit had reached."""
+
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    C: float = 1.0
+
+
 def draw(n_rows: int, n_features: int, n_classes: int, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return non-negative rows of classes with sub-groups, and a fifth more to predict."""
     rng = np.random.default_rng(seed)
@@ -133,10 +141,10 @@ def peak(job: Callable[[], Any]) -> float:
 
 
 @contextmanager
-def watched() -> Iterator[tuple[Counter[str], list[tuple[float, float]]]]:
-    """Count CPU seconds of the solver's parts, and note the objective after each subspace."""
+def watched() -> Iterator[tuple[Counter[str], list[tuple[float, Callable[[], Weights]]]]]:
+    """Count CPU seconds of the solver's parts, and keep, for later, what is reached after each subspace."""
     parts: Counter[str] = Counter()
-    trace: list[tuple[float, float]] = []
+    trace: list[tuple[float, Callable[[], Weights]]] = []
     begin = time.process_time()
     watch = {
         "gradient by all features": (logistic._Path, "_look"),
@@ -158,7 +166,7 @@ def watched() -> Iterator[tuple[Counter[str], list[tuple[float, float]]]]:
             result = originals[name](*args, **kwargs)
             parts[name] += time.process_time() - start
             if name == "gradient by all features":
-                trace.append((time.process_time() - begin, args[0].state.value))
+                trace.append((time.process_time() - begin, kept(args[0])))
             return result
 
         return call
@@ -170,6 +178,17 @@ def watched() -> Iterator[tuple[Counter[str], list[tuple[float, float]]]]:
     finally:
         for name, (owner, attribute) in watch.items():
             setattr(owner, attribute, originals[name])
+
+
+def kept(path: Any) -> Callable[[], Weights]:
+    """Return how to get at the weights that a path has reached by now; this takes no time yet."""
+    V, basis, mean = path.state.V, path.basis, path.mean  # not the path, which holds all its rows
+
+    def weights() -> Weights:
+        W = V[:, 1:] @ basis.T
+        return Weights(W, V[:, 0] - W @ mean)
+
+    return weights
 
 
 def accelerated(X: np.ndarray, codes: np.ndarray) -> dict[str, Callable[[], Any]]:
@@ -266,20 +285,19 @@ def compare(
             f"{objective(model, X, codes) / minimum - 1:.1e}",
             *(f"{100 * share:.2f} %" for share in same),
         )
+    descent = np.array([(when, objective(weights(), X, codes)) for when, weights in trace]).T
     notes = [f"bound of the minimum's own gap, in double precision: {gap_in_double(best, X, codes):.1e}"]
     if as_near:
         notes.append(f"scikit-learn, to 1e-6: tol={tol:.1e}")
     for way in (way for way in models if way.startswith("scikit-learn,")):
         target = objective(models[way], X, codes)
-        reached = next((when for when, value in trace if value <= target), None)
+        reached = next((when for when, value in zip(*descent, strict=True) if value <= target), None)
         if reached is not None:
             share = reached / costs[way]
             notes.append(f"SoftmaxRegression is there after {reached:.2f} CPU s, {share:.2f} of {way}")
     notes.append(", ".join(f"{part} {seconds:.2f}" for part, seconds in parts.most_common()) + " CPU s")
     table.caption = "\n".join(notes)
-    seconds, values = np.array(trace).T
-    values[-1] = objective(models["SoftmaxRegression"], X, codes)  # single precision is not enough at the end
-    return Comparison(name, table, np.array([seconds, values / minimum - 1]))
+    return Comparison(name, table, descent / [[1], [minimum]] - [[0], [1]])
 
 
 def refit(X: np.ndarray, codes: np.ndarray, train: np.ndarray) -> Table:
