@@ -1,4 +1,4 @@
-"""Sums of the rows of each class, shared by experts that learn from these alone."""
+"""Sums of the rows of each class, which more than one expert begins with."""
 
 from __future__ import annotations
 
