@@ -171,7 +171,7 @@ class _Path:
         self.idle = 0  # steps since the gap shrank
         self.basis = np.empty((X.shape[1], 0), dtype=np.float32)
         self.problem = _Problem(np.ones((len(X), 1), dtype=np.float32), codes, C)
-        if W is None or not W.any():
+        if W is None:
             self._begin(b[:, None])
         else:
             self._begin_at(W, b + W @ self.mean)
@@ -240,11 +240,11 @@ class _Path:
         return np.outer(counts, self.offset) - class_sums(self.X, codes, n_classes)
 
     def _extend(self, directions: Array) -> None:
-        A, n_new = self.problem.A, directions.shape[1]
-        self.problem.A = np.empty((len(A), A.shape[1] + n_new), dtype=np.float32)
-        self.problem.A[:, :-n_new] = A
-        np.matmul(self.X, directions, out=self.problem.A[:, -n_new:])
-        self.problem.A[:, -n_new:] -= self.offset @ directions
+        A, n_old = self.problem.A, self.problem.A.shape[1]
+        self.problem.A = np.empty((len(A), n_old + directions.shape[1]), dtype=np.float32)
+        self.problem.A[:, :n_old] = A
+        np.matmul(self.X, directions, out=self.problem.A[:, n_old:])
+        self.problem.A[:, n_old:] -= self.offset @ directions
         self.basis = np.hstack([self.basis, directions])
 
     def step(self, tol: float) -> None:
