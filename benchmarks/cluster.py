@@ -53,8 +53,8 @@ def main() -> None:
 
 def measure(folder: Path, args: argparse.Namespace, console: Console) -> Table:
     """Print what is measured; return the table of engines and partitions."""
-    from cosmo.engines import DaskEngine, Engine, LocalEngine
-    from cosmo.partitions import predict_partitions
+    from cosmo._core.engines import DaskEngine, Engine, LocalEngine
+    from cosmo.io.partitions import predict_partitions
 
     usual, *others = args.partitions
     make(folder / "few", 800, 8, args)
@@ -151,7 +151,7 @@ def draw(table: Table, file: Path) -> None:
 
 def make(folder: Path, rows: int, partitions: int, args: argparse.Namespace) -> Any:
     """Write partitions; return a model for them."""
-    from cosmo.model import fit_model
+    from cosmo.io.model import fit_model
 
     folder.mkdir()
     rng = np.random.default_rng(0)

@@ -23,10 +23,10 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
+from cosmo.data.splits import hold_out
 from cosmo.experts import ESZSL
 from cosmo.experts.eszsl import _Path, _solve
 from cosmo.experts.selection import select
-from cosmo.protocol import hold_out
 
 N_ROWS, N_FEATURES, N_ATTRIBUTES, N_CLASSES = 7057, 2048, 312, 150
 

@@ -19,9 +19,9 @@ from scipy import stats
 from sklearn.base import clone
 
 from cosmo.data import GZSLDataset, read_xlsa17
+from cosmo.data.splits import HoldOut, Protocol
 from cosmo.experts import make_unseen_expert, select
-from cosmo.metrics import zsl_accuracy
-from cosmo.protocol import HoldOut, Protocol
+from cosmo.metrics.accuracy import zsl_accuracy
 
 METHODS = ("eszsl", "lago", "lago:variant=semantic-hard", "lago:variant=singletons")
 

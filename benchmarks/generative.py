@@ -31,10 +31,10 @@ from rich.console import Console
 from rich.table import Table
 
 from cosmo.data import load_glyphs, read_xlsa17
+from cosmo.data.splits import Protocol
 from cosmo.experts import FCLSWGAN
 from cosmo.experts.gan import gradient_penalty
-from cosmo.metrics import zsl_accuracy
-from cosmo.protocol import Protocol
+from cosmo.metrics.accuracy import zsl_accuracy
 
 _PUBLISHED = FCLSWGAN.presets["CUB"]
 SETTINGS = {

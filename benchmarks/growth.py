@@ -94,7 +94,7 @@ def model_of(world: World, size: Size) -> Any:
     from sklearn.linear_model import LogisticRegression
 
     from cosmo.experts import ESZSL
-    from cosmo.model import fit_model
+    from cosmo.io.model import fit_model
 
     n_first = min(size.classes, 2 * world.n_seen)
     codes = np.repeat(np.arange(world.n_seen), ROWS_PER_CLASS)
@@ -111,7 +111,7 @@ def model_of(world: World, size: Size) -> Any:
 
 def predict(size: Size) -> dict[str, float]:
     """Stream samples from a file to a file of predictions."""
-    from cosmo.streaming import predict_stream
+    from cosmo.io.streaming import predict_stream
 
     world = World(size)
     model = model_of(world, size)
@@ -128,7 +128,7 @@ def predict(size: Size) -> dict[str, float]:
 
 def curve(size: Size) -> dict[str, float]:
     """Choose the operating point of a mixture from the experts' best answers."""
-    from cosmo.curve import SeenUnseenCurve
+    from cosmo.mixture.curve import SeenUnseenCurve
 
     rng = np.random.default_rng(0)
     seen = rng.random(size.samples) < 0.5
@@ -146,7 +146,7 @@ def curve(size: Size) -> dict[str, float]:
 def fit(size: Size) -> dict[str, float]:
     """Fit a model with the default experts: both stages, the gate and the operating point."""
     from cosmo.experts import ESZSL
-    from cosmo.model import fit_model
+    from cosmo.io.model import fit_model
 
     world = World(size)
     codes = np.arange(size.samples) % world.n_seen

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 import cosmo
+from cosmo._core.files import write_whole
 from cosmo.data import load_glyphs, match_labels, read_descriptions, read_image_folder, write_glyph_images
 from cosmo.encoders import extract, make_encoder
-from cosmo.evaluation import evaluate_model
-from cosmo.files import write_whole
+from cosmo.evaluation.evaluate import evaluate_model
 
 ENCODER = "efficientnet-lite0"
 

@@ -23,11 +23,11 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from cosmo._core.files import write_whole
 from cosmo.data import GZSLDataset, Split
 from cosmo.encoders import extract, make_encoder
-from cosmo.experiment import Evaluation, Experiment, Settings, run_experiment, summarise
-from cosmo.experts.scaling import unit_rows
-from cosmo.files import write_whole
+from cosmo.evaluation.run import Evaluation, Experiment, Settings, run_experiment, summarise
+from cosmo.experts._scaling import unit_rows
 
 N_UNSEEN, TEST_SHARE = 50, 0.2
 SEEN = "logistic-unit"

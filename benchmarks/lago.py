@@ -2,7 +2,7 @@
 
 The baseline is the published way: features scaled but not turned, biases from zero, Adam with a constant step
 on batches of 64, no averaging, and, where groups are learned, an epoch for the detectors, then one for the
-groups. Both use the same loss and gradients (`cosmo.experts.and_or`) and are looked at after the same epochs.
+groups. Both use the same loss and gradients (`experts/_and_or.py`) and are measured after the same epochs.
 For each variant prints the best accuracy of both on Unseen-Val with the CPU seconds until then, and how soon
 LAGO got as far as the best the baseline reached within its epochs. Time to score Unseen-Val is not counted.
 Memory is the peak of arrays beyond the rows in one epoch, which is run once more for it.
@@ -31,11 +31,11 @@ from threadpoolctl import threadpool_limits
 
 import plotting
 from cosmo.data import load_glyphs, read_xlsa17
+from cosmo.data.splits import Protocol
 from cosmo.experts import LAGO
-from cosmo.experts.and_or import Loss, Weights
-from cosmo.metrics import zsl_accuracy
-from cosmo.optimisers import Adam
-from cosmo.protocol import Protocol
+from cosmo.experts._and_or import Loss, Weights
+from cosmo.experts._optimisers import Adam
+from cosmo.metrics.accuracy import zsl_accuracy
 
 # The published step of Adam for CUB, 1e-4 on raw features, is about 0.08 in these units. The penalties, for
 # features of mean absolute value 1, and the step for Γ were tuned for this training on semantic-hard only.

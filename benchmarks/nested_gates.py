@@ -19,8 +19,8 @@ from rich.table import Table
 
 from cosmo import Cosmo
 from cosmo.data import GZSLDataset, load_glyphs, read_xlsa17
+from cosmo.data.splits import Protocol
 from cosmo.gates import make_gate
-from cosmo.protocol import Protocol
 
 GATES = tuple((gate, folds) for gate in ("confidence", "evidence") for folds in (1, 3))
 SIZES = ("140x40", "100x20", "80x12", "60x12")

@@ -20,9 +20,9 @@ import pandas as pd
 from scipy import stats
 
 import cosmo
+from cosmo._core.files import write_whole
 from cosmo.experts import SimilarityExpert, make_seen_expert
-from cosmo.files import write_whole
-from cosmo.metrics import per_class_accuracy
+from cosmo.metrics.accuracy import per_class_accuracy
 from intents import SEEN, read
 
 WORDING = "description and name"

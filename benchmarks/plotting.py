@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
-from cosmo.files import write_whole
+from cosmo._core.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,7 +57,7 @@ def panels(rows: int, columns: int, *, height: float, **shared: Any) -> tuple[Fi
 
 def line(k: int) -> dict[str, Any]:
     """Return how the k-th line is drawn: it differs from others without colour, too."""
-    from cosmo.plots.style import LINES
+    from cosmo.viz.plots.style import LINES
 
     return {"color": LINES[k].colour, "linestyle": LINES[k].dashes, "marker": MARKERS[k]}
 

@@ -22,16 +22,16 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 from scipy.stats import norm
 
-from cosmo.bounds import accuracy_to_reach
-from cosmo.calibration import answer_calibration, gate_calibration
-from cosmo.combinations import GatedMixture
-from cosmo.curve import SeenUnseenCurve
+from cosmo.classifier.combinations import GatedMixture
 from cosmo.data import GZSLDataset, load_glyphs, read_xlsa17
-from cosmo.experiment import Settings, run_experiment
+from cosmo.data.splits import Protocol
+from cosmo.evaluation.calibration import answer_calibration, gate_calibration
+from cosmo.evaluation.run import Settings, run_experiment
 from cosmo.gates import ConfidenceGate, Gate, MaxSoftmaxGate
-from cosmo.metrics import gate_intervals, gzsl_intervals, harmonic_mean
-from cosmo.outputs import ExpertOutputs
-from cosmo.protocol import Protocol
+from cosmo.metrics.accuracy import gate_intervals, gzsl_intervals, harmonic_mean
+from cosmo.metrics.intervals import accuracy_to_reach
+from cosmo.mixture.curve import SeenUnseenCurve
+from cosmo.mixture.outputs import ExpertOutputs
 
 Sizes = tuple[int, int, int, int]  # seen classes, unseen classes, rows of each seen, rows of each unseen
 Shape = tuple[float, float]

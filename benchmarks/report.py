@@ -22,7 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from cosmo.files import write_whole
+from cosmo._core.files import write_whole
 
 HERE = Path(__file__).parent
 

@@ -43,9 +43,10 @@ from threadpoolctl import threadpool_limits
 
 import plotting
 from cosmo.data import read_xlsa17
-from cosmo.experts import logistic, preconditioners
+from cosmo.data.splits import Protocol
+from cosmo.experts import _preconditioners as preconditioners
+from cosmo.experts import logistic
 from cosmo.experts.logistic import SoftmaxRegression
-from cosmo.protocol import Protocol
 
 
 class Comparison(NamedTuple):

@@ -42,15 +42,21 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 import plotting
-from cosmo.combinations import CalibratedStacking, GatedMixture
+from cosmo.classifier.combinations import CalibratedStacking, GatedMixture
 from cosmo.data import read_predictions
+from cosmo.data.splits import gating_split
 from cosmo.gates import ConfidenceGate, Gate
-from cosmo.metrics import fpr_at_tpr, gate_auc, gzsl_scores, sampled_ausuc
-from cosmo.mixture import calibrated_stacking, combine, conditional, gate_belief
-from cosmo.outputs import ExpertOutputs
+from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc, gzsl_scores, sampled_ausuc
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.smoothing import calibrated_stacking, combine, conditional, gate_belief
+from cosmo.paper.grid_search import (
+    AUTHORS_GRIDS,
+    STACKING_CONSTANTS,
+    Grid,
+    resample_thresholds,
+    sampled_search,
+)
 from cosmo.paper.trials import RULES
-from cosmo.protocol import gating_split
-from cosmo.sampled import AUTHORS_GRIDS, STACKING_CONSTANTS, Grid, resample_thresholds, sampled_search
 
 # rows of seen and unseen classes, numbers of classes; validation, then test
 SHAPES = {

@@ -50,8 +50,8 @@ def main() -> None:
 
 
 def work(model: Path, source: Path, sink: Path) -> None:
-    from cosmo.model import Model
-    from cosmo.streaming import predict_stream
+    from cosmo.io.model import Model
+    from cosmo.io.streaming import predict_stream
 
     loaded = Model.load(model)
     before, start = _peak(), time.process_time()
@@ -110,7 +110,7 @@ def _make(model: Path, source: Path, args: argparse.Namespace) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    from cosmo.model import fit_model
+    from cosmo.io.model import fit_model
 
     rng = np.random.default_rng(args.seed)
     n_classes = args.seen + args.unseen

@@ -33,8 +33,8 @@ import inference
 import lago
 import selection
 from cosmo import ESZSL
+from cosmo.data.splits import hold_out
 from cosmo.experts import select
-from cosmo.protocol import hold_out
 
 EVERY = 0.002  # seconds of the processor between two looks
 LEAST, DEEPEST = 0.06, 3  # what is worth a line
@@ -132,7 +132,7 @@ def _lago(variant: str) -> None:
 
 
 def _partition() -> None:
-    from cosmo.partitions import predict_partitions
+    from cosmo.io.partitions import predict_partitions
 
     args = argparse.Namespace(features=256, seen=100, unseen=50)
     with tempfile.TemporaryDirectory() as folder:

@@ -23,11 +23,11 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from cosmo import ESZSL
+from cosmo._core.files import write_whole
 from cosmo.data import GZSLDataset, load_glyphs
-from cosmo.experiment import run_experiment
-from cosmo.files import write_whole
-from cosmo.model import fit_model
-from cosmo.report import write_report
+from cosmo.evaluation.run import run_experiment
+from cosmo.io.model import fit_model
+from cosmo.viz.report import write_report
 
 IMAGES = Path(__file__).parent / "images"
 DESK = {"viewport": {"width": 1200, "height": 800}}

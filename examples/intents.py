@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from cosmo.data.starters import write_starter
-from cosmo.project import read_project
+from cosmo.io.project import read_project
 
 with tempfile.TemporaryDirectory() as folder:
     write_starter("text", folder)  # requests to a small shop; put your own CSV and JSON in their place

@@ -6,7 +6,7 @@ from pathlib import Path
 import cosmo
 from cosmo.data import read_descriptions, read_features
 from cosmo.data.starters import write_starter
-from cosmo.evaluation import evaluate_model
+from cosmo.evaluation.evaluate import evaluate_model
 
 with tempfile.TemporaryDirectory() as folder:
     # Replace these two files by yours: samples with a column of labels, and a row of attributes per class.

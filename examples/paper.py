@@ -2,9 +2,9 @@
 
 import tempfile
 
-from cosmo.cache import Cache
+from cosmo._core.cache import Cache
 from cosmo.paper.document import shown
-from cosmo.paper.holdings import look_into
+from cosmo.paper.inputs import look_into
 from cosmo.paper.runner import Runner
 from cosmo.paper.tables import fill
 

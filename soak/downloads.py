@@ -15,9 +15,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import cosmo.fetch
-from cosmo.fetch import fetch
-from cosmo.unpacking import ArchiveError
+import cosmo.data.download
+from cosmo.data._unpacking import ArchiveError
+from cosmo.data.download import fetch
 from soak.tally import LET_IN, LOST, SURVIVED, Tally
 
 __all__ = ["downloads"]
@@ -105,7 +105,7 @@ def downloads(minutes: float, seed: int, report: Callable[[str], None]) -> Itera
     """Fetch again and again, with and without a known checksum, until the time is over."""
     logging.disable()
     rng = random.Random(f"downloads {seed}")
-    pause, cosmo.fetch.time.sleep = cosmo.fetch.time.sleep, lambda seconds: None  # type: ignore[attr-defined]
+    pause, cosmo.data.download.time.sleep = cosmo.data.download.time.sleep, lambda seconds: None  # type: ignore[attr-defined]
     checked, trusting = Tally("download, known checksum"), Tally("download, trusted on first use")
     with _Server(("127.0.0.1", 0), _Handler) as server:
         server.moods, server.rng = [], rng
@@ -121,7 +121,7 @@ def downloads(minutes: float, seed: int, report: Callable[[str], None]) -> Itera
                     tally.add(*_fetch_until_good(server, url, Path(home), sha256, moods))
         server.shutdown()
         thread.join()
-    cosmo.fetch.time.sleep = pause
+    cosmo.data.download.time.sleep = pause
     for tally in (checked, trusting):
         report(f"{tally.kind}: {tally.tried} downloads, {len(tally.findings)} not survived")
         yield tally

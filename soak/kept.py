@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cosmo.cache import Cache
+from cosmo._core.cache import Cache
+from cosmo.data._unpacking import unpack
 from cosmo.encoders import Encoder, extract
-from cosmo.parts import Parts
-from cosmo.tabulating import make_writer
-from cosmo.unpacking import unpack
+from cosmo.io.parts import Parts
+from cosmo.io.writers import make_writer
 from soak.reader import Reader
 
 __all__ = ["KEPT", "Letters"]
@@ -90,14 +90,14 @@ def _read_parts(folder: Path, name: str) -> None:
 def _checkpoint(folder: Path) -> list[str]:
     import torch
 
-    from cosmo.experts.checkpoints import Checkpoints
+    from cosmo.experts._checkpoints import Checkpoints
 
     Checkpoints(folder, "k", [10]).save(10, lambda: {"weights": torch.arange(20.0), "epoch": 10})
     return ["training-k-10.pt"]
 
 
 def _read_checkpoint(folder: Path, name: str) -> None:
-    from cosmo.experts.checkpoints import Checkpoints
+    from cosmo.experts._checkpoints import Checkpoints
 
     Checkpoints(folder, "k", [10]).last(0, 10)
 
@@ -133,7 +133,7 @@ def _unpack(folder: Path, name: str) -> None:
 
 
 def _page(folder: Path) -> list[str]:
-    from cosmo.page import render_page  # type: ignore[import-not-found]
+    from cosmo.viz.page import render_page  # type: ignore[import-not-found]
 
     view = {
         "format": 1,
@@ -149,7 +149,7 @@ def _page(folder: Path) -> list[str]:
 
 
 def _read_page(folder: Path, name: str) -> None:
-    from cosmo.page import read_view
+    from cosmo.viz.page import read_view
 
     try:
         read_view((folder / name).read_text())
@@ -166,5 +166,5 @@ KEPT: dict[str, Reader] = {
     "parts of a result": Reader(_parts, _read_parts, writes=True, guided=True),
     "checkpoints": Reader(_checkpoint, _read_checkpoint, writes=True, needs="torch"),
     "archives": Reader(_archives, _unpack, writes=True, guided=True),
-    "report": Reader(_page, _read_page, guided=True, needs="cosmo.page.render"),
+    "report": Reader(_page, _read_page, guided=True, needs="cosmo.viz.page.render"),
 }

@@ -64,13 +64,13 @@ class _Studio:
 
 def load(minutes: float, seed: int, report: Callable[[str], None]) -> Iterator[Tally]:
     """Have many clients ask for some minutes."""
-    if importlib.util.find_spec("cosmo.studio") is None or importlib.util.find_spec("uvicorn") is None:
+    if importlib.util.find_spec("cosmo.viz.studio") is None or importlib.util.find_spec("uvicorn") is None:
         report("there is no studio here, or its extra is not installed: left out")
         return
     tally = Tally("studio: requests")
     stop = Tally("studio: memory, saturation, end")
     with tempfile.TemporaryDirectory(prefix="soak-") as home:
-        cosmo.persistence.save(fruit(), Path(home, "model.cosmo"))
+        cosmo.io.model_file.save(fruit(), Path(home, "model.cosmo"))
         log = Path(home, "log")
         arguments = ("studio", "model.cosmo", "--port", "0", "--no-browser", "-q")
         process = start(arguments, Path(home), log)

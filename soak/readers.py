@@ -28,10 +28,10 @@ from cosmo.data.predictions import read_predictions
 from cosmo.data.starters import write_starter
 from cosmo.data.tables import read_features, read_texts
 from cosmo.data.xlsa17 import read_xlsa17, write_xlsa17
-from cosmo.encoders.pictures import read_picture
-from cosmo.persistence import read_card
-from cosmo.persistence.container import read_arrays, read_document, write
-from cosmo.project import read_project
+from cosmo.encoders._pictures import read_picture
+from cosmo.io.model_file import read_card
+from cosmo.io.model_file.container import read_arrays, read_document, write
+from cosmo.io.project import read_project
 from soak.kept import KEPT
 from soak.mutations import mutate_json
 from soak.reader import Reader
@@ -72,12 +72,12 @@ def _table() -> pd.DataFrame:
 
 
 def _model(folder: Path) -> list[str]:
-    cosmo.persistence.save(fruit(), folder / "model.cosmo")
+    cosmo.io.model_file.save(fruit(), folder / "model.cosmo")
     return ["model.cosmo"]
 
 
 def _load(folder: Path, name: str) -> None:
-    cosmo.persistence.load(folder / name)
+    cosmo.io.model_file.load(folder / name)
     raise AssertionError("a changed model was loaded")
 
 
@@ -88,7 +88,7 @@ def _card(folder: Path, name: str) -> None:
 
 
 def _card_files(folder: Path) -> list[str]:
-    cosmo.persistence.save(fruit(), folder / "whole.cosmo")
+    cosmo.io.model_file.save(fruit(), folder / "whole.cosmo")
     return _model(folder)
 
 
@@ -113,7 +113,7 @@ def _sealed(folder: Path, name: str) -> None:
         write(path, content, arrays)
     except ValueError:  # which it cannot hold
         return
-    cosmo.persistence.load(path)
+    cosmo.io.model_file.load(path)
 
 
 # Benchmark folders.

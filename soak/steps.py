@@ -20,13 +20,13 @@ import numpy as np
 import pandas as pd
 
 import cosmo
-from cosmo.cache import Cache
-from cosmo.data.matfile import write_mat_files
+from cosmo._core.cache import Cache
+from cosmo.data._matfile import write_mat_files
+from cosmo.data._unpacking import unpack
 from cosmo.encoders import extract
-from cosmo.parts import Parts
-from cosmo.streaming import predict_stream
-from cosmo.tabulating import make_writer
-from cosmo.unpacking import unpack
+from cosmo.io.parts import Parts
+from cosmo.io.streaming import predict_stream
+from cosmo.io.writers import make_writer
 from soak.kept import Letters
 from soak.readers import READERS, fruit
 from soak.tally import LOST, Tally
@@ -216,9 +216,11 @@ def _mat_files(folder: Path) -> None:
 
 #: By name. MATLAB files begin with the time they were written.
 ACTIONS: dict[str, Action] = {
-    "save a model": Action(_nothing, lambda folder: cosmo.persistence.save(fruit(), folder / "model.cosmo")),
+    "save a model": Action(
+        _nothing, lambda folder: cosmo.io.model_file.save(fruit(), folder / "model.cosmo")
+    ),
     "replace a model": Action(
-        _older_model, lambda folder: cosmo.persistence.save(fruit(), folder / "model.cosmo")
+        _older_model, lambda folder: cosmo.io.model_file.save(fruit(), folder / "model.cosmo")
     ),
     "predict to CSV": Action(_rows, _predict(".csv")),
     "predict to JSON lines": Action(_rows, _predict(".jsonl")),

@@ -87,7 +87,7 @@ def _project(folder: Path) -> None:
 
 
 def _table(folder: Path) -> None:
-    cosmo.persistence.save(fruit(), folder / "model.cosmo")
+    cosmo.io.model_file.save(fruit(), folder / "model.cosmo")
     rows = np.random.default_rng(0).random((60_000, 7)).round(4)
     pd.DataFrame(rows, columns=fruit().feature_names).to_csv(folder / "new.csv", index=False)
 

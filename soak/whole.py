@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cosmo.persistence.container import read_arrays, read_document
+from cosmo.io.model_file.container import read_arrays, read_document
 
 __all__ = ["broken", "contents"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from cosmo.data import load_glyphs
-from cosmo.experiment import Settings, run_experiment, summarise
+from cosmo.evaluation.run import Settings, run_experiment, summarise
 
 SEEDS = range(5)
 

@@ -10,36 +10,36 @@ __version__ = "0.1.0"
 
 # Loaded on first use, so that `cosmo --help` does not wait for scikit-learn.
 _PUBLIC = {
-    "Cosmo": "cosmo.classifier",
+    "Cosmo": "cosmo.classifier._cosmo",
     "ConfidenceGate": "cosmo.gates",
     "DAP": "cosmo.experts",
     "ESZSL": "cosmo.experts",
     "GZSLDataset": "cosmo.data",
     "LAGO": "cosmo.experts",
     "MaxSoftmaxGate": "cosmo.gates",
-    "Model": "cosmo.model",
-    "Protocol": "cosmo.protocol",
-    "SeenUnseenCurve": "cosmo.curve",
+    "Model": "cosmo.io.model",
+    "Protocol": "cosmo.data.splits",
+    "SeenUnseenCurve": "cosmo.mixture.curve",
     "SimilarityExpert": "cosmo.experts",
     "Split": "cosmo.data",
-    "fit_model": "cosmo.model",
+    "fit_model": "cosmo.io.model",
 }
 
 __all__ = [*_PUBLIC, "load"]
 
 if TYPE_CHECKING:
-    from cosmo.classifier import Cosmo
-    from cosmo.curve import SeenUnseenCurve
+    from cosmo.classifier._cosmo import Cosmo
     from cosmo.data import GZSLDataset, Split
+    from cosmo.data.splits import Protocol
     from cosmo.experts import DAP, ESZSL, LAGO, SimilarityExpert
     from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
-    from cosmo.model import Model, fit_model
-    from cosmo.protocol import Protocol
+    from cosmo.io.model import Model, fit_model
+    from cosmo.mixture.curve import SeenUnseenCurve
 
 
 def load(path: str | Path) -> Model:
     """Return the model of a file that `Model.save` or `cosmo fit` wrote; nothing in it is executed."""
-    from cosmo.model import Model
+    from cosmo.io.model import Model
 
     return Model.load(path)
 

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cosmo.combinations import Combination
-from cosmo.metrics import gzsl_scores
-from cosmo.outputs import ExpertOutputs
+from cosmo.classifier.combinations import Combination
+from cosmo.metrics.accuracy import gzsl_scores
+from cosmo.mixture.outputs import ExpertOutputs
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = [

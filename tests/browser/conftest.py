@@ -10,8 +10,8 @@ import pytest
 from chromium import Visitor, chromium
 
 from cosmo.data import load_glyphs
-from cosmo.experiment import Experiment, run_experiment
-from cosmo.report import write_report
+from cosmo.evaluation.run import Experiment, run_experiment
+from cosmo.viz.report import write_report
 
 
 @pytest.fixture(scope="module")

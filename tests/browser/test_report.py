@@ -1,4 +1,4 @@
-"""A report in a real browser: what it shows is what `cosmo.metrics` and the model itself say."""
+"""A report in a real browser: what it shows is what `cosmo.metrics.accuracy` and the model itself say."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from chromium import (
     until,
 )
 
-from cosmo.curve import SeenUnseenCurve
-from cosmo.experiment import Experiment
-from cosmo.metrics import fpr_at_tpr, gate_auc, gzsl_scores
-from cosmo.mixture import combine
+from cosmo.evaluation.run import Experiment
+from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc, gzsl_scores
+from cosmo.mixture.curve import SeenUnseenCurve
+from cosmo.mixture.smoothing import combine
 
 
 def choose_curve(page: Any, name: str) -> None:

@@ -22,8 +22,8 @@ pytest.importorskip("uvicorn")
 
 from cosmo import ESZSL
 from cosmo.data import GZSLDataset, load_glyphs
-from cosmo.metrics import gzsl_scores
-from cosmo.model import Model, fit_model
+from cosmo.io.model import Model, fit_model
+from cosmo.metrics.accuracy import gzsl_scores
 
 ENVIRONMENT = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")}
 NEW = "<b>new & 'quoted'</b>"

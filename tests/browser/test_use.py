@@ -27,8 +27,8 @@ from chromium import (
 from PIL import Image
 
 from cosmo.data import GZSLDataset
-from cosmo.experiment import Experiment
-from cosmo.page import experiment_view, render_page
+from cosmo.evaluation.run import Experiment
+from cosmo.viz.page import experiment_view, render_page
 
 VIEWS = ("plane", "gate", "classes", "walk")
 PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}

@@ -9,10 +9,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-import cosmo.files
+import cosmo._core.files
 from cosmo.cli import main
 from cosmo.data.starters import write_starter
-from cosmo.model import Model
+from cosmo.io.model import Model
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ class TestAdd:
         def interrupted(*_args: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(cosmo.files.os, "replace", interrupted)
+        monkeypatch.setattr(cosmo._core.files.os, "replace", interrupted)
         assert main(["classes", "add", "model.cosmo", "--descriptions", "more.csv", "-q"]) == 130
         assert Path("model.cosmo").read_bytes() == before
         assert {path.name for path in place.glob("*.cosmo*")} == {"model.cosmo"}

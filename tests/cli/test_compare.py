@@ -21,10 +21,10 @@ from scipy.io import loadmat, savemat
 
 import cosmo.cli.compare as command
 from cosmo.cli import main
-from cosmo.cli.dataset import load
+from cosmo.cli._dataset import load
 from cosmo.data import GZSLDataset, load_glyphs, write_xlsa17
 from cosmo.experts import ESZSL, LAGO, UNSEEN_EXPERTS, SimilarityExpert, make_unseen_expert
-from cosmo.page import read_view
+from cosmo.viz.page import read_view
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": ""}
 ESZSL_QUICK, SJE_QUICK = "eszsl:gamma=1.0,lam=1.0", "sje:learning_rate=3.0,epochs=2"
@@ -183,8 +183,8 @@ class TestOneRun:
         def fails(*_args: object, **_options: object) -> None:
             raise AssertionError("trained again")
 
-        monkeypatch.setattr("cosmo.stages.select", fails)
-        monkeypatch.setattr("cosmo.stages.fit_seen_expert", fails)
+        monkeypatch.setattr("cosmo.evaluation.stages.select", fails)
+        monkeypatch.setattr("cosmo.evaluation.stages.fit_seen_expert", fails)
         again = run_in(
             plain.place, [str(folder), "--methods", ESZSL_QUICK, "--seen", "lda", "-q", "--jobs", "1"]
         )
@@ -205,7 +205,7 @@ class TestOneRun:
             seeds.append(seed)
             return load_glyphs(n_classes=24, samples_per_class=12, seed=seed)
 
-        monkeypatch.setattr("cosmo.cli.dataset.load_glyphs", small)
+        monkeypatch.setattr("cosmo.cli._dataset.load_glyphs", small)
         options = ["--methods", ESZSL_QUICK, "--seen", "lda", "--jobs", "1", "--seed", "3", "--out", "out"]
         found = run_in(tmp_path, [*options, "--descriptions", "sent_splits"])
         assert seeds == [3]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cosmo.cli import main
-from cosmo.fetch import ARCHIVES
+from cosmo.data.download import ARCHIVES
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -15,9 +15,9 @@ from cosmo.cli import main
 from cosmo.data import read_features
 from cosmo.data.starters import write_starter
 from cosmo.encoders import ENCODERS, Encoder
-from cosmo.metrics import gzsl_scores
-from cosmo.model import Model
-from cosmo.page import read_view
+from cosmo.io.model import Model
+from cosmo.metrics.accuracy import gzsl_scores
+from cosmo.viz.page import read_view
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 from cosmo.cli import main
 from cosmo.data.starters import write_starter
-from cosmo.model import Model
+from cosmo.io.model import Model
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import pytest
 from cosmo.cli import main
 from cosmo.data import load_glyphs, write_glyph_images
 from cosmo.data.starters import write_starter
-from cosmo.model import Model
+from cosmo.io.model import Model
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 

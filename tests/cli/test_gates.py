@@ -16,7 +16,7 @@ from cosmo.gates import GATES
 def small():
     data = cache(lambda seed: load_glyphs(n_classes=40, samples_per_class=16, seed=seed))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cosmo.cli.dataset.load_glyphs", data)
+        patch.setattr("cosmo.cli._dataset.load_glyphs", data)
         yield
 
 
@@ -70,7 +70,7 @@ def test_too_many_folds(run, tmp_path, capsys):
 
 
 def test_again_from_the_cache(whole, run, tmp_path, monkeypatch):
-    monkeypatch.setattr("cosmo.stages.fit_seen_expert", None)  # nothing may be trained
+    monkeypatch.setattr("cosmo.evaluation.stages.fit_seen_expert", None)  # nothing may be trained
     assert run(tmp_path) == 0
     assert (tmp_path / "out" / "gates.csv").read_bytes() == (whole[0] / "out" / "gates.csv").read_bytes()
 

@@ -158,7 +158,7 @@ class TestInterrupt:
         def interrupted(*_args: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("cosmo.report.os.replace", interrupted)
+        monkeypatch.setattr("cosmo.viz.report.os.replace", interrupted)
         assert main(["run", str(folder), "--out", str(tmp_path / "out")]) == 130
         self.check(capsys)
         assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -21,10 +21,10 @@ import pytest
 import cosmo.cli.paper as command
 from cosmo.cli import main
 from cosmo.data import load_glyphs
-from cosmo.page import read_view
-from cosmo.paper.holdings import DATASETS
+from cosmo.paper.inputs import DATASETS
 from cosmo.paper.reproduce import PARTS
 from cosmo.paper.runner import EXPERTS
+from cosmo.viz.page import read_view
 
 write_release = runpy.run_path(str(Path(__file__).parents[1] / "paper" / "conftest.py"))["write_release"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": ""}
@@ -177,7 +177,7 @@ class TestOneRun:
         before = {path: path.read_bytes() for path in written(place).rglob("*.*")}
         shutil.rmtree(written(place))
         monkeypatch.setattr("cosmo.paper.runner.measure", fails)
-        monkeypatch.setattr("cosmo.stages.fit_seen_expert", fails)
+        monkeypatch.setattr("cosmo.evaluation.stages.fit_seen_expert", fails)
         again = run_in(place, [*ARGUMENTS, "--data", str(release), "-q"])
         assert (again.out, again.err) == (plain.out, "")
         for path, content in before.items():
@@ -213,7 +213,7 @@ class TestChoices:
 
     def test_glyphs_without_data(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         fewer = partial(load_glyphs, n_classes=40, samples_per_class=12)
-        monkeypatch.setattr("cosmo.paper.holdings.load_glyphs", fewer)
+        monkeypatch.setattr("cosmo.paper.inputs.load_glyphs", fewer)
         found = run_in(
             tmp_path, ["gating", "--dataset", "glyphs", "--expert", "ESZSL", "--source", "features"]
         )

@@ -10,7 +10,7 @@ import pytest
 
 from cosmo.cli import main
 from cosmo.data import load_glyphs
-from cosmo.model import Model, fit_model
+from cosmo.io.model import Model, fit_model
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ import pytest
 
 from cosmo.cli import main
 from cosmo.data import GZSLDataset, load_glyphs, write_xlsa17
-from cosmo.model import Model
-from cosmo.page import read_view
-from cosmo.persistence.registry import KNOWN
+from cosmo.io.model import Model
+from cosmo.io.model_file.registry import KNOWN
+from cosmo.viz.page import read_view
 
 FILES = {"results.json", "curves.csv", "plane.png", "report.html", "model.cosmo"}
 ROWS = [
@@ -183,7 +183,7 @@ class TestOneRun:
             seeds.append(seed)
             return load_glyphs(n_classes=24, samples_per_class=12, seed=seed)
 
-        monkeypatch.setattr("cosmo.cli.dataset.load_glyphs", small)
+        monkeypatch.setattr("cosmo.cli._dataset.load_glyphs", small)
         assert main(["run", "--out", str(tmp_path), "--seed", "3", "--json", "-q"]) == 0
         results = strict(capsys.readouterr().out)
         assert seeds == [3]

@@ -9,7 +9,7 @@ import pytest
 
 from cosmo.cli import main
 from cosmo.data import load_glyphs
-from cosmo.model import Model, fit_model
+from cosmo.io.model import Model, fit_model
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_json(model: Path, capsys: pytest.CaptureFixture[str]):
 
 
 def test_a_plain_classifier_has_a_card_too(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    from cosmo.persistence import save
+    from cosmo.io.model_file import save
 
     save(Model.load(model).cosmo, tmp_path / "plain.cosmo")
     assert main(["show", str(tmp_path / "plain.cosmo")]) == 0

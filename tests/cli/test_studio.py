@@ -26,8 +26,8 @@ from cosmo import ESZSL
 from cosmo.cli import main
 from cosmo.cli.studio import _listen, _live, parser
 from cosmo.data import GZSLDataset, load_glyphs
-from cosmo.model import Model, fit_model
-from cosmo.page import read_view, render_page
+from cosmo.io.model import Model, fit_model
+from cosmo.viz.page import read_view, render_page
 
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")},

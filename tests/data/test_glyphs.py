@@ -6,8 +6,8 @@ import unicodedata
 import numpy as np
 import pytest
 
+from cosmo.data._glyph_features import glyph_features
 from cosmo.data.dataset import GZSLDataset
-from cosmo.data.glyph_features import glyph_features
 from cosmo.data.glyphs import _place, load_glyphs
 
 N_AVAILABLE = 254

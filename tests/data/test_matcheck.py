@@ -15,7 +15,7 @@ from scipy.io import loadmat, savemat
 from scipy.sparse import csc_matrix
 
 from cosmo.data import GZSLDataset, Split
-from cosmo.data.matcheck import check_v5
+from cosmo.data._matcheck import check_v5
 from cosmo.data.xlsa17 import write_xlsa17
 
 MATRIX, COMPRESSED = 14, 15
@@ -171,7 +171,7 @@ READ_MUTATIONS = """
 import sys
 from pathlib import Path
 from cosmo.data import DataError
-from cosmo.data.matfile import field_names, read_mat
+from cosmo.data._matfile import field_names, read_mat
 
 path, fields = Path(sys.argv[1]), sys.argv[2].split(",")
 n_read = n_refused = 0

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.io import loadmat, savemat
 
-from cosmo.data import DataError, matfile
-from cosmo.data.matfile import MatFile, cell_array, field_names, read_mat, storable, write_mat_files
+from cosmo.data import DataError
+from cosmo.data import _matfile as matfile
+from cosmo.data._matfile import MatFile, cell_array, field_names, read_mat, storable, write_mat_files
 
 
 def save_hdf5(path: Path, fields: dict[str, Any]) -> None:

@@ -18,8 +18,8 @@ import pandas as pd
 import pytest
 
 from cosmo.data import DataError, read_features, read_table
+from cosmo.data._packed import RowGroups, Unpacked, check_parquet
 from cosmo.data.batches import open_batches
-from cosmo.data.packed import RowGroups, Unpacked, check_parquet
 from cosmo.data.plain import read_plain
 from cosmo.data.predictions import read_predictions
 
@@ -28,7 +28,7 @@ MOST = 10**5  # bytes that may be packed as tightly as they like, in most of the
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cosmo.data.packed._FREE", MOST)
+    monkeypatch.setattr("cosmo.data._packed._FREE", MOST)
 
 
 def refused(read: Callable[[Path], object], path: Path, *, free: int = MOST) -> str:
@@ -87,7 +87,7 @@ class TestGzip:
         assert len(read_table(path)) == 40_000
 
     def test_long_files_go_through_in_batches(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr("cosmo.data.packed._FREE", 400_000)  # pandas reads 256 KB ahead
+        monkeypatch.setattr("cosmo.data._packed._FREE", 400_000)  # pandas reads 256 KB ahead
         path = packed_lines(tmp_path / "a.csv.gz", b"1,2\n", 300_000)
         refused(read_table, path, free=400_000)
         assert [len(rows) for rows in batches(path, 25_000)] == [25_000] * 12

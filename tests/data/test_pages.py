@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosmo.data.pages import page_sizes
+from cosmo.data._pages import page_sizes
 
 pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
 

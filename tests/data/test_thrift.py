@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmo.data.thrift import structure
+from cosmo.data._thrift import structure
 
 WANTED = {1: None, 3: None, 5: {2: None}, 10: None}
 

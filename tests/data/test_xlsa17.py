@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from scipy.io import loadmat, savemat
 from scipy.sparse import csc_matrix
 
-from cosmo.data import DataError, GZSLDataset, Split, matfile
+from cosmo.data import DataError, GZSLDataset, Split
+from cosmo.data import _matfile as matfile
 from cosmo.data.xlsa17 import read_xlsa17, read_xlsa17_split, write_xlsa17
 
 CLASSES = ["cat", "dog", "fox", "hen"]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from cosmo._core.extras import MissingExtra
 from cosmo.encoders import ImageEncoder, ItemError, make_encoder
-from cosmo.extras import MissingExtra
 
 torch = pytest.importorskip("torch")
 networks = pytest.importorskip("efficientnet_lite_pytorch")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from cosmo.encoders._pictures import Preprocessing, picture_bytes, read_picture
 from cosmo.encoders.base import ItemError
-from cosmo.encoders.pictures import Preprocessing, picture_bytes, read_picture
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ import logging
 
 import pytest
 
-from cosmo.experts import checkpoints
-from cosmo.experts.checkpoints import Checkpoints
+from cosmo.experts import _checkpoints as checkpoints
+from cosmo.experts._checkpoints import Checkpoints
 
 torch = pytest.importorskip("torch")
 

@@ -7,13 +7,13 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from cosmo import Cosmo
-from cosmo.combinations import GatedMixture
+from cosmo.classifier.combinations import GatedMixture
+from cosmo.data.splits import hold_out
 from cosmo.experts import ESZSL, ExpertPair, select
+from cosmo.experts._outliers import DetectsNovelty, learn_neighbourhoods, loop
 from cosmo.experts.cmt import CMT
-from cosmo.experts.novelty import DetectsNovelty, learn_neighbourhoods, loop
 from cosmo.gates import NoveltyGate
-from cosmo.metrics import gate_auc
-from cosmo.protocol import hold_out
+from cosmo.metrics.accuracy import gate_auc
 
 FAST = CMT(24, hidden=64, learning_rate=3e-3, batch_size=32, temperature=0.1)
 

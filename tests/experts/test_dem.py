@@ -3,7 +3,7 @@ import pytest
 from sklearn.base import clone
 
 from cosmo.experts.dem import DEM
-from cosmo.metrics import zsl_accuracy
+from cosmo.metrics.accuracy import zsl_accuracy
 
 torch = pytest.importorskip("torch")
 

@@ -10,13 +10,13 @@ from sklearn.base import clone
 
 torch = pytest.importorskip("torch")
 
+from cosmo._core.validation import check_descriptions  # noqa: E402
+from cosmo.data.splits import hold_out  # noqa: E402
 from cosmo.experts import select  # noqa: E402
+from cosmo.experts._generative import GenerativeExpert  # noqa: E402
+from cosmo.experts._synthetic import fit_linear  # noqa: E402
 from cosmo.experts.gan import FCLSWGAN, CycleUWGAN, CycleWGAN  # noqa: E402
-from cosmo.experts.generative import GenerativeExpert  # noqa: E402
-from cosmo.experts.synthetic import fit_linear  # noqa: E402
 from cosmo.experts.vae import SEGZSL  # noqa: E402
-from cosmo.protocol import hold_out  # noqa: E402
-from cosmo.validation import check_descriptions  # noqa: E402
 
 FAST = {"hidden": 32, "n_syn": 20, "learning_rate": 1e-3}
 EXPERTS = {
@@ -30,8 +30,8 @@ EXPERTS = {
 @pytest.fixture(scope="module", autouse=True)
 def short_trainings():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cosmo.experts.generative._STEPS", 12)
-        patch.setattr("cosmo.experts.synthetic._STEPS", 200)
+        patch.setattr("cosmo.experts._generative._STEPS", 12)
+        patch.setattr("cosmo.experts._synthetic._STEPS", 200)
         yield
 
 
@@ -85,7 +85,7 @@ class TestClassifier:
             seen.append((len(X), n_outputs))
             return fit_linear(X, target, n_outputs, loss, **options)
 
-        monkeypatch.setattr("cosmo.experts.generative.fit_linear", spy)
+        monkeypatch.setattr("cosmo.experts._generative.fit_linear", spy)
         return seen
 
     @pytest.fixture
@@ -133,7 +133,7 @@ class TestClassifier:
 
     def test_many_rows_are_scored_in_parts(self, fitted, task, monkeypatch):
         whole = fitted.scores(task.X_new, task.table)
-        monkeypatch.setattr("cosmo.experts.generative._ROWS", 7)
+        monkeypatch.setattr("cosmo.experts._generative._ROWS", 7)
         np.testing.assert_allclose(fitted.scores(task.X_new, task.table), whole, rtol=1e-5, atol=1e-5)
 
     @pytest.fixture
@@ -178,7 +178,7 @@ class TestTraining:
 
     def test_few_samples_are_gone_over_several_times(self, task, monkeypatch):
         """An epoch has 40 steps at least; with many samples it is one pass."""
-        monkeypatch.setattr("cosmo.experts.generative._STEPS", 40)
+        monkeypatch.setattr("cosmo.experts._generative._STEPS", 40)
         steps = []
         loss = FCLSWGAN._loss
         monkeypatch.setattr(FCLSWGAN, "_loss", lambda *args: steps.append(len(args[2])) or loss(*args))
@@ -189,7 +189,7 @@ class TestTraining:
         assert steps == [4] * 51
 
     def test_an_interrupted_training_ends_as_if_it_had_not_been(self, expert, task, tmp_path, monkeypatch):
-        monkeypatch.setattr("cosmo.experts.checkpoints._SECONDS", 0.0)
+        monkeypatch.setattr("cosmo.experts._checkpoints._SECONDS", 0.0)
         epoch = GenerativeExpert._epoch
 
         def killed(self, done, *rest):

@@ -8,10 +8,10 @@ import pytest
 from scipy.optimize import approx_fprime
 from sklearn.base import clone
 
+from cosmo.data.splits import hold_out
 from cosmo.experts import select
 from cosmo.experts.kernel import KERNELS, Kernel, kernel_loss
-from cosmo.metrics import per_class_accuracy
-from cosmo.protocol import hold_out
+from cosmo.metrics.accuracy import per_class_accuracy
 
 
 def decided(**parameters):

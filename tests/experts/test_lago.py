@@ -8,10 +8,11 @@ import pytest
 from compositional import Task
 from sklearn.base import clone
 
-from cosmo.experts import and_or, select
+from cosmo.data.splits import hold_out
+from cosmo.experts import _and_or as and_or
+from cosmo.experts import select
 from cosmo.experts.lago import LAGO
-from cosmo.metrics import per_class_accuracy
-from cosmo.protocol import hold_out
+from cosmo.metrics.accuracy import per_class_accuracy
 
 VARIANTS = ("singletons", "semantic-hard", "semantic-soft", "k-soft")
 EPOCHS = 30

@@ -7,9 +7,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from cosmo.classifier._promotion import add_class, can_add_class
+from cosmo.experts._preconditioners import ByRows, Diagonal
 from cosmo.experts.logistic import SoftmaxRegression, _Path
-from cosmo.experts.preconditioners import ByRows, Diagonal
-from cosmo.promotion import add_class, can_add_class
 
 
 def draw(n_rows=600, n_features=60, n_classes=12, spread=1.0, seed=0):

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from cosmo.experts import checkpoints, select
+from cosmo.data.splits import hold_out
+from cosmo.experts import _checkpoints as checkpoints
+from cosmo.experts import select
 from cosmo.experts.dem import DEM
 from cosmo.experts.iciness import ICINESS
-from cosmo.protocol import hold_out
 
 pytest.importorskip("torch")
 
@@ -24,7 +25,7 @@ SMALL = ICINESS(epochs=6, hidden=16, learning_rate=1e-3, batch_size=32, temperat
 CHILD = """
 import sys
 from compositional import Task
-from cosmo.experts import checkpoints
+from cosmo.experts import _checkpoints as checkpoints
 from cosmo.experts.iciness import ICINESS
 checkpoints._SECONDS = 0.0
 task = Task()

@@ -7,9 +7,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
+from cosmo.data.splits import hold_out
 from cosmo.experts import ESZSL, SEEN_EXPERTS, ExpertPair, make_seen_expert
 from cosmo.experts.pair import fit_seen_expert
-from cosmo.protocol import hold_out
 
 
 @pytest.fixture(scope="module")

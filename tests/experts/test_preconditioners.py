@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosmo.experts.preconditioners import Diagonal, _sample
+from cosmo.experts._preconditioners import Diagonal, _sample
 
 
 @pytest.mark.parametrize("n_rows", [60, 900])

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from cosmo.data.splits import hold_out
 from cosmo.experts import select
+from cosmo.experts._scaling import unit_rows
 from cosmo.experts.ranking import ALE, SJE, DeViSE, margin_violations
-from cosmo.experts.scaling import unit_rows
-from cosmo.protocol import hold_out
 
 KINDS = [SJE, DeViSE, ALE]
 

@@ -12,10 +12,10 @@ import pytest
 from compositional import Task
 from sklearn.base import clone
 
-from cosmo.cache import Cache
+from cosmo._core.cache import Cache
 from cosmo.data import load_glyphs
+from cosmo.data.splits import HoldOut, hold_out
 from cosmo.experts import DAP, ESZSL, LAGO, SJE, UnseenExpert, select
-from cosmo.protocol import HoldOut, hold_out
 
 Calls = list[tuple[float | None, int | None]]
 N_CLASSES, N_ROWS = 12, 10

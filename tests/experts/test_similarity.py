@@ -6,9 +6,9 @@ import pytest
 from sklearn.base import clone
 
 from cosmo import Cosmo
+from cosmo.data.splits import hold_out
 from cosmo.experts import SimilarityExpert, make_unseen_expert, select
-from cosmo.metrics import zsl_accuracy
-from cosmo.protocol import hold_out
+from cosmo.metrics.accuracy import zsl_accuracy
 
 
 class Space:

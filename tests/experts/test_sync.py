@@ -7,9 +7,9 @@ from scipy.optimize import approx_fprime
 from sklearn.base import clone
 from sklearn.svm import LinearSVC
 
+from cosmo.data.splits import hold_out
 from cosmo.experts import select
 from cosmo.experts.sync import SynC, one_vs_other_loss, similarity
-from cosmo.protocol import hold_out
 
 
 def decided(**parameters):

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from cosmo.data.splits import hold_out
 from cosmo.experts import select
 from cosmo.experts.triple import TRIPLE
-from cosmo.metrics import per_class_accuracy
-from cosmo.protocol import hold_out
+from cosmo.metrics.accuracy import per_class_accuracy
 
 
 def decided(**parameters):

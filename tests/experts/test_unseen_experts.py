@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from cosmo.data.splits import hold_out
 from cosmo.experts import (
     ALE,
     CMT,
@@ -31,9 +32,8 @@ from cosmo.experts import (
     make_unseen_expert,
     select,
 )
-from cosmo.experts.generative import GenerativeExpert
-from cosmo.metrics import per_class_accuracy
-from cosmo.protocol import hold_out
+from cosmo.experts._generative import GenerativeExpert
+from cosmo.metrics.accuracy import per_class_accuracy
 
 EXPERTS = {name: make_unseen_expert(name) for name in UNSEEN_EXPERTS}
 for _generator in ("f-clswgan", "cycle-wgan", "cycle-uwgan", "se-gzsl"):
@@ -87,7 +87,7 @@ def brief(expert, task):
     with pytest.MonkeyPatch.context() as patch:
         few = (1, 2) if isinstance(expert, GenerativeExpert) else expert.grid["epochs"][:3]
         patch.setattr(type(expert), "grid", {"epochs": few})
-        patch.setattr("cosmo.experts.synthetic._STEPS", 50)
+        patch.setattr("cosmo.experts._synthetic._STEPS", 50)
         yield clone(expert).set_params(epochs=None).fit(task.X, task.y, task.table)
 
 
@@ -160,7 +160,7 @@ def fitted():
 class TestInput:
     @pytest.fixture(autouse=True)
     def few_steps(self, monkeypatch):
-        monkeypatch.setattr("cosmo.experts.synthetic._STEPS", 50)
+        monkeypatch.setattr("cosmo.experts._synthetic._STEPS", 50)
 
     @pytest.fixture
     def task(self, name, task):

@@ -18,8 +18,8 @@ from sklearn.base import clone
 from studio_entries import asked, told_of_class, told_of_sample
 
 from cosmo import fit_model
+from cosmo.encoders._pictures import Preprocessing, picture_bytes, read_picture
 from cosmo.encoders.base import Encoder, check_text
-from cosmo.encoders.pictures import Preprocessing, picture_bytes, read_picture
 
 __all__ = ["ENCODED_ENTRIES"]
 
@@ -72,7 +72,7 @@ class Pixels(Encoder):
 
 
 def _live(samples: Any, labels: Any, descriptions: Any, encoder: Encoder) -> Any:
-    from cosmo.studio.live import Live
+    from cosmo.viz.studio.live import Live
 
     model = fit_model(samples, labels, descriptions, encoder=encoder, unseen=clone(EXPERTS["ESZSL"]))
     model.summary["kind"] = encoder.kind
@@ -95,7 +95,7 @@ def _pictures() -> Any:
 
 @cache
 def _app(live: Any) -> Any:
-    from cosmo.studio.app import make_app
+    from cosmo.viz.studio.app import make_app
 
     return make_app(live(), token=TOKEN, hosts=["studio"])
 

@@ -33,15 +33,15 @@ from cosmo import Cosmo, Model, SeenUnseenCurve, fit_model
 from cosmo import experts as ex
 from cosmo import gates as ga
 from cosmo import metrics as me
-from cosmo.combinations import CalibratedStacking, GatedMixture
+from cosmo.classifier.combinations import CalibratedStacking, GatedMixture
 from cosmo.data import (
     match_labels,
 )
-from cosmo.evaluation import evaluate_model
+from cosmo.data.splits import class_folds, hold_out
+from cosmo.evaluation.evaluate import evaluate_model
 from cosmo.experts.logistic import SoftmaxRegression
-from cosmo.outputs import ExpertOutputs
-from cosmo.probabilities import soften, temper
-from cosmo.protocol import class_folds, hold_out
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.probabilities import soften, temper
 
 GATES: dict[str, ga.Gate] = {
     "ConfidenceGate": ga.ConfidenceGate(),

@@ -13,7 +13,7 @@ from cosmo.data import DataError
 
 
 def descriptions(kind: type[Exception] = ValueError, *, label: str = "cat", row: int = 1) -> Cells:
-    """Return what `cosmo.validation.check_descriptions` does."""
+    """Return what `cosmo._core.validation.check_descriptions` does."""
     value = error(
         kind, f"has a missing or infinite value: class '{label}'", "fill it in or drop the attribute"
     )

@@ -15,7 +15,7 @@ added = reads("the class", lambda found: found[0] == "jay" and np.isfinite(found
 
 
 def words(name: str, most: int) -> Cells:
-    """Return what `cosmo.studio.reading.words_of` refuses."""
+    """Return what `cosmo.viz.studio.reading.words_of` refuses."""
     empty = status(422, f"{name} is empty", "write something")
     return {
         "empty": empty,

@@ -11,7 +11,7 @@ from cosmo.data import DataError
 
 
 def features(name: str, kind: type[Exception] = ValueError) -> Cells:
-    """Return what `cosmo.validation.check_features` does."""
+    """Return what `cosmo._core.validation.check_features` does."""
     at = f"{name} has a value that is not finite in float32 at row 3"
     text = error(kind, f"{name} must be numbers, got dtype", "astype(float)")
     shape = error(kind, f"{name} must have one row per sample (2 dimensions), got shape")

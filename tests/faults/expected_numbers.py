@@ -8,7 +8,7 @@ from table import EXPECTED, Cells, expect
 
 
 def number(name: str, refused: Cells, taken: Cells, *, whole: bool = False) -> Cells:
-    """Return what `cosmo.validation.as_number` does, with the range and what lies in it."""
+    """Return what `cosmo._core.validation.as_number` does, with the range and what lies in it."""
     kind = "a whole number" if whole else "a number"
     only_whole = error(ValueError, f"{name} must be a whole number, got")
     return {

@@ -10,7 +10,7 @@ from cosmo.data import DataError
 
 
 def probabilities(name: str, kind: type[Exception] = ValueError, *, total: str = "1") -> Cells:
-    """Return what `cosmo.validation.check_probabilities` does."""
+    """Return what `cosmo._core.validation.check_probabilities` does."""
     numeric = error(kind, f"{name} must be a numeric matrix (samples x classes), got shape", "astype(float)")
     finite = error(kind, f"{name} has NaN or infinite values, first in row 3", "drop such rows")
     sums = error(kind, f"{name} must sum to {total} in every row", "divide rows by their sums")
@@ -141,7 +141,7 @@ expect(
 
 
 def scores(name: str, count: str = "") -> Cells:
-    """Return what `cosmo.validation.check_scores` does."""
+    """Return what `cosmo._core.validation.check_scores` does."""
     text = error(ValueError, f"{name} must be numbers, got dtype", "astype(float)")
     return {
         "NaN": error(ValueError, f"{name} of sample 3 is nan, not a finite number", "drop such samples"),

@@ -16,7 +16,7 @@ def status(code: int, *says: str) -> Cell:
 
 
 def numbers(name: str) -> Cells:
-    """Return what `cosmo.studio.reading.numbers_of` does."""
+    """Return what `cosmo.viz.studio.reading.numbers_of` does."""
     listed = f"{name} must be a list of 6 numbers, got"
     return {
         "NaN": status(400, "NaN is no number", "correct it"),

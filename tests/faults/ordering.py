@@ -14,10 +14,10 @@ from sklearn.linear_model import LogisticRegression
 from cosmo import Cosmo
 from cosmo import experts as ex
 from cosmo import metrics as me
-from cosmo.combinations import GatedMixture
+from cosmo.classifier.combinations import GatedMixture
 from cosmo.data import expert_from_predictions, read_predictions
 from cosmo.experts.logistic import SoftmaxRegression
-from cosmo.outputs import ExpertOutputs
+from cosmo.mixture.outputs import ExpertOutputs
 
 __all__ = ["ORDER_ENTRIES", "told_by_name"]
 

@@ -27,8 +27,8 @@ class Answered(Refused):
 
 @cache
 def _live() -> Any:
-    from cosmo.studio.live import Live
-    from cosmo.studio.states import Samples
+    from cosmo.viz.studio.live import Live
+    from cosmo.viz.studio.states import Samples
 
     p = clean()
     return Live(copy.deepcopy(fitted_model()), Samples(p.X_new, pd.Index(p.y_new)))
@@ -36,7 +36,7 @@ def _live() -> Any:
 
 @cache
 def _app() -> Any:
-    from cosmo.studio.app import make_app
+    from cosmo.viz.studio.app import make_app
 
     return make_app(_live(), token=TOKEN, hosts=["studio"])
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cosmo.fetch import FetchError, fetch
-from cosmo.unpacking import ArchiveError
+from cosmo.data._unpacking import ArchiveError
+from cosmo.data.download import FetchError, fetch
 
 
 def zipped() -> bytes:

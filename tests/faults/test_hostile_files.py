@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from cosmo.cache import Cache
+from cosmo._core.cache import Cache
 from cosmo.data import DataError
-from cosmo.data.matfile import read_mat
-from cosmo.unpacking import ArchiveError, is_archive, unpack
+from cosmo.data._matfile import read_mat
+from cosmo.data._unpacking import ArchiveError, is_archive, unpack
 
 
 def packed_matrix(claimed: int, content: bytes) -> bytes:
@@ -54,7 +54,7 @@ class TestMatlab:
         self.refused(path, "2000000.* bytes is packed into .*, which no data is")
 
     def test_a_bomb_of_text(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr("cosmo.data.packed._FREE", 10**6)
+        monkeypatch.setattr("cosmo.data._packed._FREE", 10**6)
         path = tmp_path / "a.mat"
         savemat(path, {"x": "a" * 3_000_000}, do_compression=True)
         assert path.stat().st_size < 15_000
@@ -168,7 +168,7 @@ class TestArchives:
         def full(*_args: object) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("cosmo.unpacking._take", full)
+        monkeypatch.setattr("cosmo.data._unpacking._take", full)
         with pytest.raises(OSError, match=r"a\.zip: cannot be unpacked to .*new.*No space left"):
             unpack(path, tmp_path / "new")
         assert os.listdir(tmp_path) == ["a.zip"]

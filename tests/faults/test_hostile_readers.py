@@ -18,9 +18,9 @@ from cosmo.data.batches import open_batches
 from cosmo.data.descriptions import read_descriptions
 from cosmo.data.plain import read_plain
 from cosmo.data.tables import read_features, read_table
+from cosmo.encoders._pictures import read_picture
 from cosmo.encoders.base import ItemError
-from cosmo.encoders.pictures import read_picture
-from cosmo.project import read_project
+from cosmo.io.project import read_project
 
 
 def refused(read: Callable[[Path], object], path: Path) -> None:
@@ -105,7 +105,7 @@ def test_pictures_run_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_damaged_checkpoints_are_passed_over(tmp_path: Path):
     torch = pytest.importorskip("torch")
-    from cosmo.experts.checkpoints import Checkpoints
+    from cosmo.experts._checkpoints import Checkpoints
 
     kept = Checkpoints(tmp_path, "k", [10])
     kept.save(10, lambda: {"weights": torch.arange(20.0)})

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 
 from cosmo.data import DataError
-from cosmo.parts import Parts
-from cosmo.tabulating import make_writer
+from cosmo.io.parts import Parts
+from cosmo.io.writers import make_writer
 
 ROOT = Path(__file__).parents[2]
 BOUND = {"model": "m", "input": "i", "settings": {"skip": False}, "versions": {}}
@@ -101,8 +101,8 @@ def test_parts_after_a_gap_do_not_count(tmp_path: Path):
 def test_two_runs_do_not_write_one_file(tmp_path: Path):
     mine = filled(tmp_path)
     script = (
-        "import sys; from pathlib import Path; from cosmo.parts import Parts;"
-        "from cosmo.tabulating import make_writer; path = Path(sys.argv[1], 'out.csv');"
+        "import sys; from pathlib import Path; from cosmo.io.parts import Parts;"
+        "from cosmo.io.writers import make_writer; path = Path(sys.argv[1], 'out.csv');"
         f"held = Parts(path, {BOUND!r}, make_writer(path)); print('mine', flush=True)"
     )
     other = [sys.executable, "-c", script, str(tmp_path)]

@@ -33,7 +33,7 @@ PLACE = {key: place for place, key in enumerate(ALL)}
 def few_steps() -> Iterator[None]:
     """Generators train a classifier for each set of classes; how well does not matter here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cosmo.experts.synthetic._STEPS", 50)
+        patch.setattr("cosmo.experts._synthetic._STEPS", 50)
         yield
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from cosmo.outputs import ExpertOutputs
+from cosmo.mixture.outputs import ExpertOutputs
 
 
 def outputs(seen, unseen, is_seen=None, **more):

@@ -23,7 +23,7 @@ from cosmo.gates import (
     make_gate,
 )
 from cosmo.gates.confidence import K_GRID, TEMPERATURE_GRID, top_k
-from cosmo.metrics import gate_auc
+from cosmo.metrics.accuracy import gate_auc
 
 
 def task(n: int = 300, seed: int = 0, n_seen: int = 12, n_unseen: int = 7):

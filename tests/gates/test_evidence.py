@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from cosmo import ESZSL, Cosmo
 from cosmo.data import load_glyphs
 from cosmo.gates import EvidenceGate
-from cosmo.metrics import gate_auc
+from cosmo.metrics.accuracy import gate_auc
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ from scipy.special import softmax
 
 from cosmo import Cosmo
 from cosmo.data import load_glyphs
+from cosmo.experts._optimisers import Adam
 from cosmo.gates import LeaveOutGate
 from cosmo.gates.leave_out import entropy, leave_out_gap, margin_entropy_loss
-from cosmo.metrics import gate_auc
-from cosmo.optimisers import Adam
+from cosmo.metrics.accuracy import gate_auc
 
 
 @pytest.mark.parametrize(("margin", "weight"), [(0.4, 0.2), (5.0, 2.0), (-9.0, 1.0)])

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from labelled import outputs
 
-from cosmo.combinations import GatedMixture
+from cosmo.classifier.combinations import GatedMixture
 from cosmo.gates import MaxSoftmaxGate, NoveltyGate, make_gate
-from cosmo.metrics import gzsl_scores
-from cosmo.mixture import combine
+from cosmo.metrics.accuracy import gzsl_scores
+from cosmo.mixture.smoothing import combine
 
 RNG = np.random.default_rng(0)
 IS_SEEN = np.arange(90) % 2 == 0

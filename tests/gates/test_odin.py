@@ -11,10 +11,10 @@ from sklearn.neural_network import MLPClassifier
 from cosmo import Cosmo
 from cosmo.data import load_glyphs
 from cosmo.gates import OdinGate
-from cosmo.gates.logits import logits_of
+from cosmo.gates._gradients import logits_of
+from cosmo.gates._platt import ScoreScale
 from cosmo.gates.odin import perturbed_confidence
-from cosmo.gates.scaling import ScoreScale
-from cosmo.metrics import gate_auc
+from cosmo.metrics.accuracy import gate_auc
 
 
 @pytest.fixture(scope="module")

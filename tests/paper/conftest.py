@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cosmo.cache import Cache
+from cosmo._core.cache import Cache
 from cosmo.data import GZSLDataset, load_glyphs, write_xlsa17
+from cosmo.data.splits import Protocol
 from cosmo.experts import ESZSL
-from cosmo.paper.holdings import look_into
+from cosmo.paper.inputs import look_into
 from cosmo.paper.runner import Runner
-from cosmo.protocol import Protocol
 
 SEEDS = {"CUB": 7, "AWA1": 5}  # not those that the package would take by itself
 NASTY = '<b>A & "O"</b>'  # of a class
@@ -111,7 +111,7 @@ def nasty() -> str:
 @pytest.fixture
 def random_outputs() -> Callable[[int], Any]:
     """Outputs of experts that know something, from a seed."""
-    from cosmo.outputs import ExpertOutputs
+    from cosmo.mixture.outputs import ExpertOutputs
 
     def draw(seed: int) -> ExpertOutputs:
         rng = np.random.default_rng(seed)

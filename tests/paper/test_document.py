@@ -21,7 +21,7 @@ from cosmo.paper.document import (
 )
 from cosmo.paper.runner import Runner
 from cosmo.paper.tables import fill
-from cosmo.plots import save_figure
+from cosmo.viz.plots import save_figure
 
 
 class Page(HTMLParser):

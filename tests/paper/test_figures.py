@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from cosmo.cache import Cache
+from cosmo._core.cache import Cache
 from cosmo.data import GZSLDataset, Split, write_xlsa17
-from cosmo.outputs import ExpertOutputs
+from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.paper.figures import draw_planes, draw_splits, draw_walkthrough, instructive
-from cosmo.paper.holdings import Missing, look_into
+from cosmo.paper.inputs import Missing, look_into
 from cosmo.paper.runner import Runner
 from cosmo.paper.trials import Trial, fitted
 

@@ -10,15 +10,15 @@ import pytest
 from scipy.io import loadmat, savemat
 
 import cosmo.paper.runner as module
-from cosmo.cache import Cache
+from cosmo._core.cache import Cache
+from cosmo._core.extras import MissingExtra
 from cosmo.data import GZSLDataset
+from cosmo.data.splits import Protocol
 from cosmo.experts import make_seen_expert, make_unseen_expert
-from cosmo.extras import MissingExtra
-from cosmo.metrics import gzsl_scores
-from cosmo.paper.holdings import Missing, look_into
+from cosmo.metrics.accuracy import gzsl_scores
+from cosmo.paper.inputs import Missing, look_into
 from cosmo.paper.runner import EXPERTS, Runner
 from cosmo.paper.trials import Trial
-from cosmo.protocol import Protocol
 
 Change = Callable[[Path, Callable[[dict[str, Any]], dict[str, Any]]], None]
 COSMO = Trial("CUB", "LAGO", "predictions", "COSMO")
@@ -148,7 +148,7 @@ class TestCache:
             raise AssertionError("this was done before")
 
         monkeypatch.setattr(module, "measure", fails)
-        monkeypatch.setattr("cosmo.stages.fit_seen_expert", fails)
+        monkeypatch.setattr("cosmo.evaluation.stages.fit_seen_expert", fails)
         again = Runner(look_into(release), cache)
         again.prepare([COSMO])
         assert again.result(COSMO) == first

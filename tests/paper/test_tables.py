@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import cosmo.paper.runner as module
-from cosmo.cache import Cache
-from cosmo.data.published import published_numbers
-from cosmo.extras import MissingExtra
-from cosmo.paper.holdings import DATASETS, Holding, look_into
+from cosmo._core.cache import Cache
+from cosmo._core.extras import MissingExtra
+from cosmo.evaluation.published import published_numbers
+from cosmo.paper.inputs import DATASETS, Holding, look_into
 from cosmo.paper.runner import EXPERTS, Runner
 from cosmo.paper.tables import TABLES, fill, trials
 from cosmo.paper.trials import RULES, Trial

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from cosmo.metrics import gzsl_scores
-from cosmo.outputs import ExpertOutputs
-from cosmo.paper.holdings import Missing
+from cosmo.metrics.accuracy import gzsl_scores
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.paper.grid_search import AUTHORS_GRIDS, STACKING_CONSTANTS
+from cosmo.paper.inputs import Missing
 from cosmo.paper.trials import RULES, SEARCHES, SOURCES, Trial, fitted, measure
-from cosmo.sampled import AUTHORS_GRIDS, STACKING_CONSTANTS
 
 Draw = Callable[[int], ExpertOutputs]
 GATED = [name for name in RULES if name not in ("alone", "CS", "own gate")]

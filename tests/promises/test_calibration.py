@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from cosmo.calibration import answer_calibration, calibration, gate_calibration
-from cosmo.combinations import GatedMixture
+from cosmo.classifier.combinations import GatedMixture
+from cosmo.evaluation.calibration import answer_calibration, calibration, gate_calibration
 from cosmo.gates import ConfidenceGate
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosmo.bounds import plausible_accuracies
+from cosmo.metrics.intervals import plausible_accuracies
 
 RATE = 0.92
 ROWS = {

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from cosmo.data import GZSLDataset, Split, load_glyphs
-from cosmo.data.advice import examine
+from cosmo.data.check import examine
 from cosmo.data.dataset import DataError
 from cosmo.data.leaks import dataset_leaks, find_leaks
 from cosmo.data.samples import ProjectData, SampleSet
-from cosmo.protocol import HoldOut, Protocol, SealedTestError
+from cosmo.data.splits import HoldOut, Protocol, SealedTestError
 
 GLYPHS = load_glyphs(n_classes=40, samples_per_class=12)
 TRAIN = np.sort(GLYPHS.split.trainval)

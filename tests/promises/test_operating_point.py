@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from cosmo.bounds import accuracy_bound, accuracy_to_reach
 from cosmo.gates import ConfidenceGate
+from cosmo.metrics.intervals import accuracy_bound, accuracy_to_reach
 
 SIZES = (40, 20, 8)
 REPEATS = 100

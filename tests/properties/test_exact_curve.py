@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosmo.combinations import CalibratedStacking, Combination, GatedMixture, OperatingPoint
-from cosmo.curve import SeenUnseenCurve
+from cosmo.classifier.combinations import CalibratedStacking, Combination, GatedMixture, OperatingPoint
 from cosmo.gates import MaxSoftmaxGate
-from cosmo.metrics import gzsl_scores
-from cosmo.mixture import calibrated_stacking, combine, gate_belief
-from cosmo.outputs import ExpertOutputs
+from cosmo.metrics.accuracy import gzsl_scores
+from cosmo.mixture.curve import SeenUnseenCurve
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.smoothing import calibrated_stacking, combine, gate_belief
 
 SHAPES = [(4, 3), (3, 8), (1, 5), (5, 1), (1, 1), (2, 2), (3, 60), (40, 10)]
 SOFTNESSES = [0.003, 0.1, 1.0, 10.0]

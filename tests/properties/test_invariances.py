@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosmo.combinations import CalibratedStacking, Combination, GatedMixture, OperatingPoint
+from cosmo.classifier.combinations import CalibratedStacking, Combination, GatedMixture, OperatingPoint
 from cosmo.gates import ConfidenceGate, Gate, MaxSoftmaxGate
-from cosmo.metrics import gzsl_intervals, gzsl_scores
-from cosmo.mixture import SMOOTHINGS, Smoothing, combine, smooth
-from cosmo.outputs import ExpertOutputs
+from cosmo.metrics.accuracy import gzsl_intervals, gzsl_scores
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.smoothing import SMOOTHINGS, Smoothing, combine, smooth
 
 seeds = st.integers(0, 2**32 - 1)
 few = settings(max_examples=20, deadline=None)

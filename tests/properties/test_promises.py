@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from cosmo import Cosmo, Model, fit_model
 from cosmo.data import GZSLDataset, Split
+from cosmo.data.splits import Protocol, SealedTestError
 from cosmo.experts import DAP, ESZSL, SimilarityExpert, SynC, UnseenExpert
-from cosmo.protocol import Protocol, SealedTestError
 
 seeds = st.integers(0, 2**32 - 1)
 few = settings(max_examples=10, deadline=None)

@@ -10,12 +10,12 @@ import pytest
 from chromium import Visitor, chromium, number, operating, settled, shown_right
 from test_published_predictions import outputs
 
-from cosmo.combinations import CalibratedStacking, Combination, GatedMixture
+from cosmo.classifier.combinations import CalibratedStacking, Combination, GatedMixture
 from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
-from cosmo.metrics import fpr_at_tpr, gate_auc
-from cosmo.outputs import ExpertOutputs
-from cosmo.page import paper_view, render_page
-from cosmo.page.sets import Way
+from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.viz.page import paper_view, render_page
+from cosmo.viz.page.sets import Way
 
 
 @pytest.fixture(scope="module")

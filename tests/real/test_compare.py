@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from scipy.io import loadmat, savemat
 
-from cosmo.cache import Cache
-from cosmo.cli.dataset import load
-from cosmo.compare import Contender, compare
+from cosmo._core.cache import Cache
+from cosmo.cli._dataset import load
 from cosmo.data import GZSLDataset
 from cosmo.data.groups import known_groups
+from cosmo.evaluation.compare import Contender, compare
 from cosmo.experts import ESZSL, SJE, make_seen_expert
 
 

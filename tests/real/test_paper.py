@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cosmo.cache import Cache
+from cosmo._core.cache import Cache
 from cosmo.paper.figures import draw_splits
-from cosmo.paper.holdings import look_into
+from cosmo.paper.inputs import look_into
 from cosmo.paper.runner import Runner
 from cosmo.paper.tables import fill
 

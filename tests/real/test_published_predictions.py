@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cosmo.combinations import CalibratedStacking
+from cosmo.classifier.combinations import CalibratedStacking
 from cosmo.data import read_predictions, read_xlsa17_split
-from cosmo.experiment import evaluate
-from cosmo.mixture import conditional
-from cosmo.outputs import ExpertOutputs
-from cosmo.protocol import authors_hold_out
+from cosmo.data.splits import authors_hold_out
+from cosmo.evaluation.run import evaluate
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.smoothing import conditional
 
 LABELS = {"CUB": "res50", "AWA1": "labels", "SUN": "labels"}
 

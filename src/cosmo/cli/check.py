@@ -8,9 +8,9 @@ import json
 import pandas as pd
 from rich.text import Text
 
-from cosmo.cli.console import plain_console, progress
-from cosmo.cli.samples import add_project_options, project_of
-from cosmo.data.advice import Finding, class_counts, examine
+from cosmo.cli._console import plain_console, progress
+from cosmo.cli._samples import add_project_options, project_of
+from cosmo.data.check import Finding, class_counts, examine
 from cosmo.data.samples import ProjectData
 
 _EPILOG = """\

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cosmo.cli.console import plain_console, progress
-from cosmo.cli.samples import add_model_option, add_sample_options, load_model, rows_of, samples_of
+from cosmo.classifier._promotion import can_add_class
+from cosmo.cli._console import plain_console, progress
+from cosmo.cli._samples import add_model_option, add_sample_options, load_model, rows_of, samples_of
 from cosmo.data import DataError, match_labels, read_descriptions
 from cosmo.data.samples import SampleSet
-from cosmo.model import Model
-from cosmo.promotion import can_add_class
+from cosmo.io.model import Model
 
 _EPILOG = """\
 examples:

@@ -12,18 +12,18 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from cosmo.cache import Cache
-from cosmo.cli.console import plain_console, progress
-from cosmo.cli.dataset import add_dataset_options, check_dataset, load
-from cosmo.cli.engines import add_engine_options, engine_of
+from cosmo._core.cache import Cache
+from cosmo._core.extras import import_torch
+from cosmo._core.files import write_whole
+from cosmo.cli._console import plain_console, progress
+from cosmo.cli._dataset import add_dataset_options, check_dataset, load
+from cosmo.cli._engines import add_engine_options, engine_of
 from cosmo.cli.experts import expert_name
-from cosmo.compare import Answer, Contender, compare
 from cosmo.data import GZSLDataset
+from cosmo.evaluation.compare import Answer, Contender, compare
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS, UnseenExpert, make_seen_expert, make_unseen_expert
-from cosmo.experts.generative import GenerativeExpert
-from cosmo.extras import import_torch
-from cosmo.files import write_whole
-from cosmo.page import comparison_view, render_page
+from cosmo.experts._generative import GenerativeExpert
+from cosmo.viz.page import comparison_view, render_page
 
 _EPILOG = """\
 methods (--methods), with parameters or a published setting after a colon:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from cosmo.cli.console import plain_console, progress
+from cosmo.cli._console import plain_console, progress
 from cosmo.data import DataError, GZSLDataset, read_xlsa17, write_xlsa17
 from cosmo.data.plain import read_plain, write_plain
 

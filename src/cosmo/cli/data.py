@@ -7,8 +7,8 @@ import json
 import textwrap
 from dataclasses import asdict
 
-from cosmo.cli.console import plain_console, progress
-from cosmo.fetch import ARCHIVES, fetch
+from cosmo.cli._console import plain_console, progress
+from cosmo.data.download import ARCHIVES, fetch
 
 _EPILOG = """\
 examples:

@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cosmo.cli.console import plain_console, progress
-from cosmo.cli.samples import add_model_option, add_sample_options, load_model, rows_of, samples_of
-from cosmo.evaluation import ModelEvaluation, evaluate_model
-from cosmo.files import write_whole
-from cosmo.page import model_view, render_page
-from cosmo.tabulating import CsvWriter
+from cosmo._core.files import write_whole
+from cosmo.cli._console import plain_console, progress
+from cosmo.cli._samples import add_model_option, add_sample_options, load_model, rows_of, samples_of
+from cosmo.evaluation.evaluate import ModelEvaluation, evaluate_model
+from cosmo.io.writers import CsvWriter
+from cosmo.viz.page import model_view, render_page
 
 _EPILOG = """\
 examples:

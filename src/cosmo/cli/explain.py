@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from cosmo.cli.console import plain_console, progress
-from cosmo.cli.samples import add_model_option, add_sample_options, load_model, rows_of, samples_of
-from cosmo.explanation import Explanation
-from cosmo.model import Model
+from cosmo.classifier.explain import Explanation
+from cosmo.cli._console import plain_console, progress
+from cosmo.cli._samples import add_model_option, add_sample_options, load_model, rows_of, samples_of
+from cosmo.io.model import Model
 
 _EPILOG = """\
 examples:
@@ -110,7 +110,7 @@ def _walk(
 
 
 def _draw(explanation: Explanation, i: int, truth: object, top: int, name: str) -> Path:
-    from cosmo.plots import plot_walkthrough, save_figure
+    from cosmo.viz.plots import plot_walkthrough, save_figure
 
     known = truth if truth in explanation.classes else None
     return save_figure(plot_walkthrough(explanation, i, truth=known, top=top), name)[0]

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from cosmo.card import card_text
-from cosmo.cli.console import plain_console, progress
-from cosmo.cli.engines import add_engine_options, engine_of
+from cosmo._core.engines import Engine
+from cosmo.cli._console import plain_console, progress
+from cosmo.cli._engines import add_engine_options, engine_of
+from cosmo.cli._samples import add_project_options, project_of
 from cosmo.cli.experts import expert_name
-from cosmo.cli.samples import add_project_options, project_of
-from cosmo.engines import Engine
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS
 from cosmo.gates import GATES
-from cosmo.model import Model
+from cosmo.io._card import card_text
+from cosmo.io.model import Model
 
 _EPILOG = """\
 unseen experts (--unseen): {unseen}

@@ -12,17 +12,17 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from cosmo.cache import Cache
-from cosmo.cli.console import plain_console, progress
-from cosmo.cli.dataset import add_dataset_options, check_dataset, load
+from cosmo._core.cache import Cache
+from cosmo._core.files import write_whole
+from cosmo.cli._console import plain_console, progress
+from cosmo.cli._dataset import add_dataset_options, check_dataset, load
 from cosmo.cli.experts import expert_name
+from cosmo.evaluation.gates import GateResult, study_gates, study_leave_out, study_pushes
+from cosmo.evaluation.stages import Stages
 from cosmo.experts import SEEN_EXPERTS, make_seen_expert, make_unseen_expert
-from cosmo.files import write_whole
-from cosmo.gate_study import GateResult, study_gates, study_leave_out, study_pushes
 from cosmo.gates import GATES
 from cosmo.gates.leave_out import LeaveOutGap
-from cosmo.plots import plot_gates
-from cosmo.stages import Stages
+from cosmo.viz.plots import plot_gates
 
 _EPILOG = """\
 gates (--gates):

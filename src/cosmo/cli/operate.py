@@ -9,9 +9,9 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from cosmo.cli.console import plain_console
-from cosmo.cli.samples import add_model_option, load_model
-from cosmo.curve import SeenUnseenCurve
+from cosmo.cli._console import plain_console
+from cosmo.cli._samples import add_model_option, load_model
+from cosmo.mixture.curve import SeenUnseenCurve
 
 _EPILOG = """\
 examples:

@@ -12,16 +12,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cosmo.cache import Cache
-from cosmo.cli.console import plain_console, progress
-from cosmo.cli.engines import add_engine_options, engine_of
-from cosmo.files import write_whole
-from cosmo.page import render_page
+from cosmo._core.cache import Cache
+from cosmo._core.files import write_whole
+from cosmo.cli._console import plain_console, progress
+from cosmo.cli._engines import add_engine_options, engine_of
 from cosmo.paper.document import Section, as_html, as_markdown
-from cosmo.paper.holdings import DATASETS, look_into
+from cosmo.paper.inputs import DATASETS, look_into
 from cosmo.paper.reproduce import PARTS, Reproduction
 from cosmo.paper.runner import EXPERTS, Runner
 from cosmo.paper.trials import SEARCHES, SOURCES
+from cosmo.viz.page import render_page
 
 _EPILOG = """\
 parts:

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cosmo.cli.console import plain_console, progress
-from cosmo.cli.engines import add_engine_options, engine_of
-from cosmo.cli.samples import add_model_option, load_model
-from cosmo.partitions import is_partitioned, predict_partitions
-from cosmo.streaming import predict_stream
+from cosmo.cli._console import plain_console, progress
+from cosmo.cli._engines import add_engine_options, engine_of
+from cosmo.cli._samples import add_model_option, load_model
+from cosmo.io.partitions import is_partitioned, predict_partitions
+from cosmo.io.streaming import predict_stream
 
 _EPILOG = """\
 examples:

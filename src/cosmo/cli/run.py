@@ -12,17 +12,17 @@ import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
-from cosmo.cli.console import plain_console, progress
-from cosmo.cli.dataset import add_dataset_options, check_dataset, load
+from cosmo._core.versions import versions
+from cosmo.cli._console import plain_console, progress
+from cosmo.cli._dataset import add_dataset_options, check_dataset, load
 from cosmo.cli.experts import expert_name
-from cosmo.experiment import Experiment, Settings, run_experiment, summarise
+from cosmo.evaluation.run import Experiment, Settings, run_experiment, summarise
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS, make_unseen_expert
 from cosmo.gates import GATES
-from cosmo.mixture import SMOOTHINGS
-from cosmo.model import Model
-from cosmo.persistence import ModelError
-from cosmo.report import write_report
-from cosmo.versions import versions
+from cosmo.io.model import Model
+from cosmo.io.model_file import ModelError
+from cosmo.mixture.smoothing import SMOOTHINGS
+from cosmo.viz.report import write_report
 
 _EPILOG = """\
 unseen experts (--unseen):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 
-from cosmo.card import card_text
-from cosmo.model import Model
-from cosmo.persistence import read_card
+from cosmo.io._card import card_text
+from cosmo.io.model import Model
+from cosmo.io.model_file import read_card
 
 
 def parser() -> argparse.ArgumentParser:

@@ -15,13 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cosmo.cli.console import progress
-from cosmo.cli.samples import add_sample_options, load_model, rows_of, samples_of
+from cosmo._core.extras import import_fastapi, import_uvicorn
+from cosmo.cli._console import progress
+from cosmo.cli._samples import add_sample_options, load_model, rows_of, samples_of
 from cosmo.data import DataError
-from cosmo.extras import import_fastapi, import_uvicorn
 
 if TYPE_CHECKING:
-    from cosmo.studio.live import Live
+    from cosmo.viz.studio.live import Live
 
 _RUNS = Path("cosmo-runs")
 _MODEL, _REPORT = "model.cosmo", "report.html"
@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> int:
     with _listen(args.host, args.port) as listener:
         with progress(quiet=args.quiet) as step:
             live = _live(args, step)
-        from cosmo.studio.guard import is_loopback
-        from cosmo.studio.serving import serve
+        from cosmo.viz.studio.guard import is_loopback
+        from cosmo.viz.studio.serving import serve
 
         token = secrets.token_urlsafe(32)
         address = f"http://{_written(args.host)}:{listener.getsockname()[1]}/?token="
@@ -95,9 +95,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _live(args: argparse.Namespace, step: Callable[[str], None]) -> Live:
     """Return the model that the options name, with its samples or the view of its run."""
-    from cosmo.page import read_view
-    from cosmo.studio.live import Live
-    from cosmo.studio.states import Samples
+    from cosmo.viz.page import read_view
+    from cosmo.viz.studio.live import Live
+    from cosmo.viz.studio.states import Samples
 
     place = Path(args.model) if args.model is not None else _newest_run()
     args.model = str(place / _MODEL if place.is_dir() else place)

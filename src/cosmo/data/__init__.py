@@ -1,8 +1,8 @@
 """Readers, writers and the built-in data set: everything that ends in a `GZSLDataset`."""
 
+from cosmo.data._glyph_features import glyph_features
 from cosmo.data.dataset import DataError, GZSLDataset, Split
 from cosmo.data.descriptions import match_labels, read_descriptions
-from cosmo.data.glyph_features import glyph_features
 from cosmo.data.glyphs import load_glyphs, write_glyph_images
 from cosmo.data.images import read_image_folder, read_image_table
 from cosmo.data.plain import read_plain, write_plain

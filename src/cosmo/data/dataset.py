@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cosmo.validation import as_class_index, check_descriptions, check_features, encode_labels
+from cosmo._core.validation import as_class_index, check_descriptions, check_features, encode_labels
 
 __all__ = ["DataError", "GZSLDataset", "Split"]
 
@@ -29,7 +29,7 @@ class Split:
         Training rows; held-back rows of the same classes; rows of the classes without training rows.
     train, val : array of int, optional
         Class-wise split into training and validation classes. As distributed these **contain rows
-        of** `test_seen`; `cosmo.protocol` removes them.
+        of** `test_seen`; `cosmo.data.splits` removes them.
 
     Examples
     --------

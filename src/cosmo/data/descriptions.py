@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
+from cosmo._core.validation import as_class_index, check_descriptions
 from cosmo.data.dataset import DataError
 from cosmo.data.tables import as_labels, as_numbers, has_numbers, read_table
-from cosmo.validation import as_class_index, check_descriptions
 
 __all__ = ["match_labels", "read_descriptions"]
 

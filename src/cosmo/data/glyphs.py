@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from scipy.ndimage import gaussian_filter
 
+from cosmo._core.files import write_whole
+from cosmo.data._glyph_features import glyph_features
 from cosmo.data.dataset import GZSLDataset, Split
-from cosmo.data.glyph_features import glyph_features
-from cosmo.files import write_whole
 
 __all__ = ["load_glyphs", "write_glyph_images"]
 

@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2
 
+from cosmo._core.validation import as_class_index, check_features
 from cosmo.data.dataset import GZSLDataset
-from cosmo.validation import as_class_index, check_features
 
 __all__ = ["Leak", "dataset_leaks", "find_leaks"]
 

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cosmo._core.files import sync
+from cosmo.data._packed import check_members
 from cosmo.data.dataset import DataError, GZSLDataset, Split
-from cosmo.data.packed import check_members
-from cosmo.files import sync
 
 __all__ = ["read_plain", "write_plain"]
 

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cosmo._core.validation import as_class_index, check_probabilities
+from cosmo.data._packed import check_members
 from cosmo.data.dataset import DataError
-from cosmo.data.packed import check_members
-from cosmo.validation import as_class_index, check_probabilities
 
 if TYPE_CHECKING:
     from cosmo.experts.precomputed import PrecomputedExpert

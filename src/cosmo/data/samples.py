@@ -91,7 +91,7 @@ def read_samples(
     features: str | tuple[str, ...] | None = None,
     labels: str | Path | None = None,
 ) -> SampleSet:
-    r"""Read samples of a kind from a file or folder; see `cosmo.project.Project` for the parameters.
+    r"""Read samples of a kind from a file or folder; see `cosmo.io.project.Project` for the parameters.
 
     Examples
     --------

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from cosmo._core.files import write_whole
 from cosmo.data.glyphs import write_glyph_images
-from cosmo.files import write_whole
 
 __all__ = ["STARTERS", "write_starter"]
 

@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cosmo._core.extras import MissingExtra, import_pyarrow
+from cosmo._core.validation import check_features, first_bad
+from cosmo.data._packed import check_gzip, check_members, check_parquet
 from cosmo.data.dataset import DataError
-from cosmo.data.packed import check_gzip, check_members, check_parquet
-from cosmo.extras import MissingExtra, import_pyarrow
-from cosmo.validation import check_features, first_bad
 
 __all__ = ["read_features", "read_table", "read_texts"]
 

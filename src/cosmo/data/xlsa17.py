@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cosmo._core.validation import check_descriptions, check_features
+from cosmo.data._matfile import MatFile, cell_array, field_names, read_mat, storable, write_mat_files
 from cosmo.data.dataset import DataError, GZSLDataset, Split
 from cosmo.data.groups import known_groups
-from cosmo.data.matfile import MatFile, cell_array, field_names, read_mat, storable, write_mat_files
-from cosmo.validation import check_descriptions, check_features
 
 __all__ = ["read_xlsa17", "read_xlsa17_split", "write_xlsa17"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from cosmo.encoders.base import Encoder, ItemError
-from cosmo.encoders.extraction import Extraction, ExtractionError, Problem, extract
+from cosmo.encoders.features import Extraction, ExtractionError, Problem, extract
 from cosmo.encoders.images import ImageEncoder
 from cosmo.encoders.text import SentenceEncoder
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo.extras import import_torch
+from cosmo._core.extras import import_torch
 
 __all__ = ["Encoder", "ItemError", "weights_identity"]
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo.encoders.backbones import load_backbone
+from cosmo._core.extras import import_torch
+from cosmo.encoders._backbones import load_backbone
+from cosmo.encoders._pictures import picture_bytes, read_picture
 from cosmo.encoders.base import Encoder, check_text
-from cosmo.encoders.pictures import picture_bytes, read_picture
-from cosmo.extras import import_torch
 
 __all__ = ["ImageEncoder"]
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosmo._core.extras import import_bundled_text_model, import_sentence_transformers
 from cosmo.encoders.base import Encoder, check_text, weights_identity
-from cosmo.extras import import_bundled_text_model, import_sentence_transformers
 
 __all__ = ["SentenceEncoder"]
 

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid
 
+from cosmo._core.validation import check_descriptions, check_features, encode_labels
+from cosmo.data.splits import hold_out
 from cosmo.experts.selection import select
-from cosmo.probabilities import soften
-from cosmo.protocol import hold_out
-from cosmo.validation import check_descriptions, check_features, encode_labels
+from cosmo.mixture.probabilities import soften
 
 __all__ = ["UnseenExpert"]
 

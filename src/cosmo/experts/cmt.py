@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cosmo.experts.network import NetworkExpert, Weights, layer
-from cosmo.experts.novelty import Neighbourhoods, learn_neighbourhoods, loop
-from cosmo.extras import import_torch
-from cosmo.validation import check_features
+from cosmo._core.extras import import_torch
+from cosmo._core.validation import check_features
+from cosmo.experts._network import NetworkExpert, Weights, layer
+from cosmo.experts._outliers import Neighbourhoods, learn_neighbourhoods, loop
 
 if TYPE_CHECKING:
     import torch

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from cosmo._core.validation import check_features
 from cosmo.experts.base import UnseenExpert
-from cosmo.validation import check_features
 
 __all__ = ["DAP"]
 

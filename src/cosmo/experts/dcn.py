@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo.experts.network import NetworkExpert, Weights
-from cosmo.experts.scaling import unit_rows
-from cosmo.extras import import_torch
+from cosmo._core.extras import import_torch
+from cosmo.experts._network import NetworkExpert, Weights
+from cosmo.experts._scaling import unit_rows
 
 if TYPE_CHECKING:
     import torch

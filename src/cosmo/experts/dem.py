@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo.experts.network import NetworkExpert, Weights, layer, normalised
-from cosmo.extras import import_torch
+from cosmo._core.extras import import_torch
+from cosmo.experts._network import NetworkExpert, Weights, layer, normalised
 
 if TYPE_CHECKING:
     import torch

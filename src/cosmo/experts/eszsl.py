@@ -13,10 +13,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh, svd
 
+from cosmo._core.validation import check_features
+from cosmo.experts._scaling import unit_rows
+from cosmo.experts._sums import class_sums
 from cosmo.experts.base import UnseenExpert
-from cosmo.experts.scaling import unit_rows
-from cosmo.experts.sums import class_sums
-from cosmo.validation import check_features
 
 __all__ = ["ESZSL"]
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo.experts.generative import GenerativeExpert
-from cosmo.experts.network import Weights, layer
-from cosmo.experts.synthetic import fit_linear
-from cosmo.extras import import_torch
+from cosmo._core.extras import import_torch
+from cosmo.experts._generative import GenerativeExpert
+from cosmo.experts._network import Weights, layer
+from cosmo.experts._synthetic import fit_linear
 
 if TYPE_CHECKING:
     import torch

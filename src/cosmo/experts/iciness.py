@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cosmo.experts.network import NetworkExpert, Weights, layer
-from cosmo.extras import import_torch
+from cosmo._core.extras import import_torch
+from cosmo.experts._network import NetworkExpert, Weights, layer
 
 if TYPE_CHECKING:
     import torch

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cosmo.experts.and_or import (
+from cosmo._core.validation import check_features
+from cosmo.experts._and_or import (
     Average,
     Gates,
     Loss,
@@ -25,9 +26,8 @@ from cosmo.experts.and_or import (
     principal_axes,
     soft_gates,
 )
+from cosmo.experts._optimisers import Adam
 from cosmo.experts.base import UnseenExpert
-from cosmo.optimisers import Adam
-from cosmo.validation import check_features
 
 __all__ = ["LAGO"]
 

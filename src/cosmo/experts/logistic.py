@@ -30,8 +30,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import validate_data
 
-from cosmo.experts.preconditioners import ByRows, Diagonal, factor
-from cosmo.experts.sums import class_sums
+from cosmo.experts._preconditioners import ByRows, Diagonal, factor
+from cosmo.experts._sums import class_sums
 
 __all__ = ["SoftmaxRegression"]
 

@@ -15,17 +15,17 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
-from cosmo.cache import Cache
+from cosmo._core.cache import Cache
+from cosmo._core.validation import encode_labels
+from cosmo.data.splits import HoldOut
+from cosmo.experts._observer import Observer
+from cosmo.experts._outliers import DetectsNovelty
+from cosmo.experts._products import ExactProduct
 from cosmo.experts.base import UnseenExpert
 from cosmo.experts.logistic import SoftmaxRegression
-from cosmo.experts.novelty import DetectsNovelty
 from cosmo.experts.selection import select
-from cosmo.observer import Observer
-from cosmo.outputs import ExpertOutputs
-from cosmo.probabilities import soften_parts
-from cosmo.products import ExactProduct
-from cosmo.protocol import HoldOut
-from cosmo.validation import encode_labels
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.probabilities import soften_parts
 
 __all__ = ["ExpertPair", "fit_seen_expert"]
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from cosmo._core.validation import check_probabilities
 from cosmo.experts.base import UnseenExpert
-from cosmo.validation import check_probabilities
 
 __all__ = ["PrecomputedExpert"]
 

@@ -18,9 +18,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import svd
 
+from cosmo._core.validation import check_features
+from cosmo.experts._directions import Directions
 from cosmo.experts.base import UnseenExpert
-from cosmo.experts.directions import Directions
-from cosmo.validation import check_features
 
 __all__ = ["ALE", "SJE", "DeViSE", "RankingExpert"]
 

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cosmo.cache import Cache, fingerprint
-from cosmo.metrics import zsl_accuracy
-from cosmo.probabilities import fit_temperature
-from cosmo.protocol import HoldOut
-from cosmo.validation import check_descriptions, check_features, encode_labels
+from cosmo._core.cache import Cache, fingerprint
+from cosmo._core.validation import check_descriptions, check_features, encode_labels
+from cosmo.data.splits import HoldOut
+from cosmo.metrics.accuracy import zsl_accuracy
+from cosmo.mixture.probabilities import fit_temperature
 
 if TYPE_CHECKING:
     from cosmo.experts.base import UnseenExpert

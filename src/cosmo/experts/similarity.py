@@ -14,9 +14,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh, solve
 
+from cosmo._core.validation import check_features
+from cosmo.experts._scaling import unit_rows
 from cosmo.experts.base import UnseenExpert
-from cosmo.experts.scaling import unit_rows
-from cosmo.validation import check_features
 
 __all__ = ["SimilarityExpert"]
 

@@ -17,9 +17,9 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist, pdist
 
+from cosmo._core.validation import check_features
+from cosmo.experts._scaling import unit_rows
 from cosmo.experts.base import UnseenExpert
-from cosmo.experts.scaling import unit_rows
-from cosmo.validation import check_features
 
 __all__ = ["SynC"]
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo.experts.generative import GenerativeExpert
-from cosmo.experts.network import Weights, layer
-from cosmo.extras import import_torch
+from cosmo._core.extras import import_torch
+from cosmo.experts._generative import GenerativeExpert
+from cosmo.experts._network import Weights, layer
 
 if TYPE_CHECKING:
     import torch

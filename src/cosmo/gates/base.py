@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from cosmo.observer import Observer
-from cosmo.outputs import ExpertOutputs
+from cosmo.experts._observer import Observer
+from cosmo.mixture.outputs import ExpertOutputs
 
 __all__ = ["Gate", "domains_of", "evidence_of"]
 

@@ -17,11 +17,11 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
+from cosmo._core.validation import as_number
 from cosmo.gates.base import Gate, domains_of
-from cosmo.metrics import gate_auc
-from cosmo.outputs import ExpertOutputs
-from cosmo.probabilities import top_k
-from cosmo.validation import as_number
+from cosmo.metrics.accuracy import gate_auc
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.probabilities import top_k
 
 __all__ = ["ConfidenceGate", "top_k"]
 

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 
+from cosmo._core.validation import as_number
+from cosmo.experts._observer import Observer
 from cosmo.gates.base import Gate, domains_of, evidence_of
 from cosmo.gates.leave_out import entropy
-from cosmo.mixture import conditional
-from cosmo.observer import Observer
-from cosmo.outputs import ExpertOutputs
-from cosmo.probabilities import top_k
-from cosmo.validation import as_number
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.probabilities import top_k
+from cosmo.mixture.smoothing import conditional
 
 __all__ = ["EvidenceGate"]
 

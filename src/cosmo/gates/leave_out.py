@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax, xlogy
 
+from cosmo._core.validation import as_number
+from cosmo.experts._observer import Observer
+from cosmo.experts._optimisers import Adam
+from cosmo.gates._gradients import Logits
+from cosmo.gates._platt import ScoreScale
 from cosmo.gates.base import Gate, domains_of, evidence_of
-from cosmo.gates.logits import Logits
 from cosmo.gates.odin import pushed_logits
-from cosmo.gates.scaling import ScoreScale
-from cosmo.metrics import gate_auc
-from cosmo.observer import Observer
-from cosmo.optimisers import Adam
-from cosmo.outputs import ExpertOutputs
-from cosmo.validation import as_number
+from cosmo.metrics.accuracy import gate_auc
+from cosmo.mixture.outputs import ExpertOutputs
 
 __all__ = ["LeaveOutGap", "LeaveOutGate", "entropy", "leave_out_gap", "margin_entropy_loss"]
 

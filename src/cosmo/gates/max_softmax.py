@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmo.gates.base import Gate
-from cosmo.outputs import ExpertOutputs
+from cosmo.mixture.outputs import ExpertOutputs
 
 __all__ = ["MaxSoftmaxGate"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmo.gates.base import Gate
-from cosmo.outputs import ExpertOutputs
+from cosmo.mixture.outputs import ExpertOutputs
 
 __all__ = ["NoveltyGate"]
 
@@ -22,7 +22,7 @@ class NoveltyGate(Gate):
     With the expert `CMT`, `GatedMixture(NoveltyGate(), smoothing="none", hard=True)` is CMT*: samples whose
     novelty exceeds a threshold are given to the unseen expert, and the threshold is the best on held-out
     samples. The authors' soft form, with the novelty itself as the belief in "unseen", is
-    `cosmo.mixture.combine(outputs.seen, outputs.unseen, outputs.novelty, smoothing="none")`.
+    `cosmo.mixture.smoothing.combine(outputs.seen, outputs.unseen, outputs.novelty, smoothing="none")`.
 
     Examples
     --------

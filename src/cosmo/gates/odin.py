@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 
+from cosmo._core.validation import as_number
+from cosmo.experts._observer import Observer
+from cosmo.gates._gradients import Logits, logits_of
+from cosmo.gates._platt import ScoreScale
 from cosmo.gates.base import Gate, domains_of, evidence_of
-from cosmo.gates.logits import Logits, logits_of
-from cosmo.gates.scaling import ScoreScale
-from cosmo.metrics import gate_auc
-from cosmo.observer import Observer
-from cosmo.outputs import ExpertOutputs
-from cosmo.validation import as_number
+from cosmo.metrics.accuracy import gate_auc
+from cosmo.mixture.outputs import ExpertOutputs
 
 __all__ = ["OdinGate", "perturbed_confidence", "pushed_logits"]
 

@@ -9,14 +9,15 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from cosmo.combinations import Combination, GatedMixture
-from cosmo.explanation import explain
-from cosmo.extras import MissingExtra
-from cosmo.outputs import ExpertOutputs
-from cosmo.paper.holdings import Missing
+from cosmo._core.extras import MissingExtra
+from cosmo.classifier.combinations import Combination, GatedMixture
+from cosmo.classifier.explain import explain
+from cosmo.data.splits import Protocol, authors_hold_out
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.paper.inputs import Missing
 from cosmo.paper.runner import Runner
 from cosmo.paper.trials import Search, Source, Trial, fitted
-from cosmo.plots import (
+from cosmo.viz.plots import (
     PlanePanel,
     plot_hold_out,
     plot_planes,
@@ -24,7 +25,6 @@ from cosmo.plots import (
     plot_walkthrough,
     published_points,
 )
-from cosmo.protocol import Protocol, authors_hold_out
 
 __all__ = ["PLANE_RULES", "draw_planes", "draw_splits", "draw_walkthrough", "instructive"]
 

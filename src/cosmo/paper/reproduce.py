@@ -12,18 +12,18 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from cosmo.data.published import published_numbers
-from cosmo.extras import MissingExtra
-from cosmo.files import write_whole
-from cosmo.page import paper_view
-from cosmo.page.sets import Way
+from cosmo._core.extras import MissingExtra
+from cosmo._core.files import write_whole
+from cosmo.evaluation.published import published_numbers
 from cosmo.paper.document import FROM, Picture, Section, TableOfText, as_latex, shown
 from cosmo.paper.figures import PLANE_RULES, draw_planes, draw_splits, draw_walkthrough
-from cosmo.paper.holdings import Missing
+from cosmo.paper.inputs import Missing
 from cosmo.paper.runner import Runner
 from cosmo.paper.tables import TABLES, fill, trials
 from cosmo.paper.trials import SOURCES, Search, Source, Trial, fitted
-from cosmo.plots import published_points, save_figure
+from cosmo.viz.page import paper_view
+from cosmo.viz.page.sets import Way
+from cosmo.viz.plots import published_points, save_figure
 
 __all__ = ["PARTS", "Reproduction"]
 

@@ -9,21 +9,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cosmo.cache import Cache, code_of, fingerprint
+from cosmo._core.cache import Cache, code_of, fingerprint
+from cosmo._core.engines import Engine
+from cosmo._core.extras import MissingExtra, import_torch
 from cosmo.data import GZSLDataset, read_predictions
 from cosmo.data.predictions import StagePredictions
-from cosmo.engines import Engine
+from cosmo.data.splits import Protocol
+from cosmo.evaluation.stages import Stages
+from cosmo.evaluation.training import Training, train_all
 from cosmo.experts import UnseenExpert, make_unseen_expert
-from cosmo.extras import MissingExtra, import_torch
-from cosmo.joint import joint_table
-from cosmo.mixture import conditional
-from cosmo.outputs import ExpertOutputs
-from cosmo.paper.holdings import Holding, Missing
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.smoothing import conditional
+from cosmo.paper.inputs import Holding, Missing
+from cosmo.paper.joint import joint_table
 from cosmo.paper.seen_experts import SEEN
 from cosmo.paper.trials import Case, Trial, measure
-from cosmo.protocol import Protocol
-from cosmo.stages import Stages
-from cosmo.training import Training, train_all
 
 __all__ = ["EXPERTS", "Runner"]
 
@@ -54,13 +54,13 @@ class Runner:
     Parameters
     ----------
     holdings : dict of Holding
-        See `cosmo.paper.holdings.look_into`.
+        See `cosmo.paper.inputs.look_into`.
     cache : Cache
         Keeps what experts say and what trials measure.
     jobs : int
         Experts trained at the same time.
     engine : Engine, optional
-        Who trains, in place of `jobs` processes; see `cosmo.training.train_all`.
+        Who trains, in place of `jobs` processes; see `cosmo.evaluation.training.train_all`.
     report : function of str
         Told what is going on.
 
@@ -144,7 +144,7 @@ class Runner:
         return list(self._outputs)
 
     def joint(self, dataset: str) -> pd.DataFrame:
-        """Return the table of joint training (see `cosmo.joint.joint_table`), computed once."""
+        """Return the table of joint training (see `cosmo.paper.joint.joint_table`), computed once."""
         import_torch()
         data, seed = self.dataset(dataset), self.holdings[dataset].seed
         key = fingerprint(data.features, data.codes, data.descriptions, data.split, seed, code_of(type(self)))

@@ -8,9 +8,9 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from cosmo.data.published import published_numbers
-from cosmo.extras import MissingExtra
-from cosmo.paper.holdings import Missing
+from cosmo._core.extras import MissingExtra
+from cosmo.evaluation.published import published_numbers
+from cosmo.paper.inputs import Missing
 from cosmo.paper.runner import EXPERTS, Runner
 from cosmo.paper.seen_experts import SEEN
 from cosmo.paper.trials import Search, Source, Trial

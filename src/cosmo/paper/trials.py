@@ -8,10 +8,11 @@ from typing import Literal, cast, get_args
 import numpy as np
 from sklearn.base import clone
 
-from cosmo.combinations import CalibratedStacking, Combination, GatedMixture, OperatingPoint
-from cosmo.experiment import evaluate
+from cosmo.classifier.combinations import CalibratedStacking, Combination, GatedMixture, OperatingPoint
+from cosmo.data.splits import gating_split
+from cosmo.evaluation.run import evaluate
 from cosmo.gates import ConfidenceGate, MaxSoftmaxGate, NoveltyGate
-from cosmo.metrics import (
+from cosmo.metrics.accuracy import (
     Interval,
     fpr_at_tpr,
     gate_auc,
@@ -20,11 +21,10 @@ from cosmo.metrics import (
     sampled_ausuc,
     zsl_accuracy,
 )
-from cosmo.outputs import ExpertOutputs
-from cosmo.paper.holdings import Missing
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.paper.grid_search import AUTHORS_GRIDS, STACKING_CONSTANTS, sampled_search
+from cosmo.paper.inputs import Missing
 from cosmo.paper.seen_experts import SEEN
-from cosmo.protocol import gating_split
-from cosmo.sampled import AUTHORS_GRIDS, STACKING_CONSTANTS, sampled_search
 
 __all__ = ["RULES", "SEARCHES", "SOURCES", "Case", "Search", "Source", "Trial", "fitted", "measure"]
 

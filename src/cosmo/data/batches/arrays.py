@@ -12,11 +12,11 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from cosmo._core.validation import check_features
+from cosmo.data._packed import check_method, most_bytes, too_much
 from cosmo.data.batches.base import Batch, Batches
 from cosmo.data.dataset import DataError
 from cosmo.data.images import read_image_folder
-from cosmo.data.packed import check_method, most_bytes, too_much
-from cosmo.validation import check_features
 
 __all__ = ["Array", "Pictures"]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cosmo._core.extras import MissingExtra
 from cosmo.data.dataset import DataError
-from cosmo.extras import MissingExtra
 
 __all__ = ["Batch", "Batches", "Columns", "told_of"]
 

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cosmo._core.extras import import_pyarrow
+from cosmo._core.validation import first_bad
+from cosmo.data._packed import RowGroups, Unpacked, too_much
 from cosmo.data.batches.base import Batch, Batches, Columns
 from cosmo.data.dataset import DataError
-from cosmo.data.packed import RowGroups, Unpacked, too_much
 from cosmo.data.samples import Kind
 from cosmo.data.tables import as_numbers, has_numbers, read_table
-from cosmo.extras import import_pyarrow
-from cosmo.validation import first_bad
 
 __all__ = ["READERS", "Table", "suffix_of"]
 

@@ -1,0 +1,1 @@
+"""Input checks, files, caches and optional dependencies shared by every room."""

@@ -1,0 +1,350 @@
+"""Ways to turn two experts into one classifier, each with its exact curve and operating point.
+
+All share one rule: a sample is given to the unseen expert iff the threshold exceeds the sample's
+*flip*. `GatedMixture` covers COSMO and its ablations, `CalibratedStacking` the baseline without a gate.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from cosmo._core.validation import as_number
+from cosmo.data.splits import gating_split
+from cosmo.gates import Gate, MaxSoftmaxGate
+from cosmo.metrics.accuracy import GZSLScores, harmonic_mean
+from cosmo.metrics.intervals import accuracy_bound, accuracy_to_reach
+from cosmo.mixture.curve import SeenUnseenCurve
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.smoothing import Smoothing, check_smoothing, combine, gate_belief, tie_log_odds
+
+__all__ = [
+    "PRIOR_WEIGHTS",
+    "SOFTNESSES",
+    "CalibratedStacking",
+    "Combination",
+    "GatedMixture",
+    "OperatingPoint",
+]
+
+SOFTNESSES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_EPSILON = float(np.finfo(np.float64).eps)
+# More than ten times what rounding does to a probability when its sample is asked about in another batch.
+_ROUNDING = 1e-4
+PRIOR_WEIGHTS = tuple(round(0.05 * i, 2) for i in range(20))
+
+
+class OperatingPoint(NamedTuple):
+    """A choice of the free numbers of a combination.
+
+    `softness` is the paper's `1/γ`, `threshold` its `β`, `prior_weight` its constant `λ`.
+    """
+
+    threshold: float
+    softness: float = 1.0
+    prior_weight: float = 0.0
+
+
+class Combination(BaseEstimator, ABC):  # type: ignore[misc]
+    """A rule that decides, per sample, between the two experts."""
+
+    operating_point_: OperatingPoint
+
+    @abstractmethod
+    def fit(self, outputs: ExpertOutputs) -> Self:
+        """Learn what there is to learn, and choose the operating point, on validation outputs."""
+
+    @abstractmethod
+    def flips(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+        """Return the threshold above which each sample goes to the unseen expert."""
+
+    @abstractmethod
+    def seen_choice(self, outputs: ExpertOutputs) -> NDArray[np.intp]:
+        """Return the class each sample gets when it is taken for seen."""
+
+    def curve(self, outputs: ExpertOutputs) -> SeenUnseenCurve:
+        """Return the exact curve of labelled outputs: all thresholds, other choices as they are."""
+        return SeenUnseenCurve(self.flips(outputs), *_gains(outputs, self.seen_choice(outputs)))
+
+    def takes_for_unseen(self, outputs: ExpertOutputs) -> NDArray[np.bool_]:
+        """Return which samples go to the unseen expert."""
+        return self.operating_point_.threshold > self.flips(outputs)
+
+    def predict(self, outputs: ExpertOutputs) -> NDArray[np.intp]:
+        """Return the predicted column of `[seen | unseen]` for each sample."""
+        return self._columns(outputs, self.takes_for_unseen(outputs))
+
+    def _columns(self, outputs: ExpertOutputs, unseen: NDArray[np.bool_]) -> NDArray[np.intp]:
+        return np.where(unseen, outputs.unseen_choice + outputs.n_seen, self.seen_choice(outputs))
+
+
+class GatedMixture(Combination):
+    """Total probability over a gate, with or without smoothing: COSMO and its ablations.
+
+    Parameters
+    ----------
+    gate : Gate
+        Fitted on Gating-Train by `fit`. None means `MaxSoftmaxGate()`.
+    smoothing : {"adaptive", "constant", "none"}
+    hard : bool
+        Decide by the gate alone instead of weighing both experts (only without smoothing).
+    softnesses, prior_weights : sequence of float
+        Values of `T = 1/γ` and, for constant smoothing, `λ` to choose from. The threshold needs no
+        values: the best one is found exactly.
+
+    Attributes
+    ----------
+    gate_ : Gate
+        The fitted gate.
+    operating_point_ : OperatingPoint
+    validation_point_ : CurvePoint
+        The accuracies of the operating point on the validation outputs.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> sure, unsure = rng.dirichlet([0.1] * 4, 50), rng.dirichlet([1.0] * 4, 50)
+    >>> seen, unseen = np.vstack([sure, unsure]), np.vstack([unsure, sure]) / 2
+    >>> target = np.r_[sure.argmax(1), 4 + sure.argmax(1)]
+    >>> out = ExpertOutputs(pd.Index(list("abcd")), pd.Index(list("wxyz")), seen, unseen, target=target)
+    >>> GatedMixture(smoothing="adaptive").fit(out).validation_point_.acc_h > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        gate: Gate | None = None,
+        *,
+        smoothing: Smoothing = "adaptive",
+        hard: bool = False,
+        softnesses: Sequence[float] = SOFTNESSES,
+        prior_weights: Sequence[float] = PRIOR_WEIGHTS,
+    ) -> None:
+        self.gate = gate
+        self.smoothing = smoothing
+        self.hard = hard
+        self.softnesses = softnesses
+        self.prior_weights = prior_weights
+
+    def fit(self, outputs: ExpertOutputs, *others: ExpertOutputs) -> Self:
+        """Fit the gate on Gating-Train, then choose the point of best Acc_H on all rows.
+
+        Parameters
+        ----------
+        outputs : ExpertOutputs
+            Labelled outputs on GZSL-Val, by experts that were not trained on these rows.
+        others : ExpertOutputs
+            The same for other hold-outs, see `further_folds`: the gate learns from them, too.
+        """
+        self.fit_gate(outputs, *others)
+        return self.operate_at(outputs)
+
+    def fit_gate(self, outputs: ExpertOutputs, *others: ExpertOutputs) -> Self:
+        """Fit the gate only."""
+        self._check()
+        if outputs.is_seen.all() or not outputs.is_seen.any():
+            raise ValueError(
+                "the operating point is chosen on held-out samples of both seen and unseen classes; one kind "
+                "is missing"
+            )
+        train, val = gating_split(len(outputs))
+        if len({*outputs.is_seen[train]}) < 2 or len({*outputs.is_seen[val]}) < 2:
+            train = val = np.arange(len(outputs))  # too few samples to spare any
+        gate = self.gate if self.gate is not None else MaxSoftmaxGate()
+        gating_train = outputs[train]
+        self.gate_ = gate.tuned(gating_train, outputs[val]).fit(gating_train, *others)
+        return self
+
+    def _check(self) -> None:
+        check_smoothing(self.smoothing)
+        if self.hard and self.smoothing != "none":
+            raise ValueError("a hard gate ignores the experts' confidences: use smoothing='none' with it")
+        for name in ("softnesses", "prior_weights"):
+            if len(getattr(self, name)) == 0:
+                raise ValueError(f"{name} is empty: there is nothing to choose from")
+        if not all(0 <= weight <= 1 for weight in self.prior_weights):
+            raise ValueError(f"prior_weights must lie between 0 and 1, got {tuple(self.prior_weights)}")
+        if not all(0 < as_number(softness, name="softness") < np.inf for softness in self.softnesses):
+            raise ValueError(f"softnesses must be positive and finite, got {tuple(self.softnesses)}")
+
+    def operate_at(
+        self,
+        outputs: ExpertOutputs,
+        *,
+        min_seen: float = 0.0,
+        min_unseen: float = 0.0,
+        confidence: float | None = None,
+    ) -> Self:
+        """Choose the operating point: the best Acc_H on `outputs` that keeps the floors.
+
+        Softness and prior weight are searched over their values, the threshold exactly.
+
+        Parameters
+        ----------
+        outputs : ExpertOutputs
+            Labelled.
+        min_seen, min_unseen : float
+        confidence : float, optional
+            How often each floor is to hold on other samples of the same classes. Without it, it holds on
+            `outputs`, and on others about every second time.
+        """
+        if confidence is not None:
+            rows = np.bincount(outputs.labels, minlength=outputs.n_seen + outputs.n_unseen)
+            if min_seen:
+                min_seen = min(accuracy_to_reach(min_seen, rows[: outputs.n_seen], confidence), 1)
+            if min_unseen:
+                min_unseen = min(accuracy_to_reach(min_unseen, rows[outputs.n_seen :], confidence), 1)
+        best: tuple[float, float, SeenUnseenCurve] | None = None
+        height = -1.0
+        for softness, prior_weight, curve in self.candidates(outputs):
+            try:
+                acc_h = curve.acc_h[curve.best_index(min_seen=min_seen, min_unseen=min_unseen)]
+            except ValueError as error:
+                unreachable = error
+                continue
+            if best is None or acc_h > height + 1e-12:
+                best, height = (softness, prior_weight, curve), acc_h
+        if best is None:
+            raise unreachable
+        softness, prior_weight, curve = best
+        self.validation_point_ = curve.best(min_seen=min_seen, min_unseen=min_unseen)
+        self.operating_point_ = OperatingPoint(self.validation_point_.threshold, softness, prior_weight)
+        return self
+
+    def bounds(self, outputs: ExpertOutputs, confidence: float = 0.95) -> GZSLScores:
+        """Return what each accuracy of the operating point is at least, on other samples like `outputs`.
+
+        These are of the same classes, and answered by the same experts; about experts that are fitted
+        again nothing is promised. Each bound holds by itself; `acc_h` is the harmonic mean of the two.
+        """
+        at = self.curve(outputs).at(self.operating_point_.threshold)
+        rows = np.bincount(outputs.labels, minlength=outputs.n_seen + outputs.n_unseen)
+        acc_ts = accuracy_bound(at.acc_ts, rows[outputs.n_seen :], confidence)
+        acc_tr = accuracy_bound(at.acc_tr, rows[: outputs.n_seen], confidence)
+        return GZSLScores(acc_ts, acc_tr, harmonic_mean(acc_ts, acc_tr))
+
+    def candidates(self, outputs: ExpertOutputs) -> Iterator[tuple[float, float, SeenUnseenCurve]]:
+        """Yield softness, prior weight and the exact curve of labelled outputs, for all their values."""
+        score = self.gate_.score(outputs)
+        gains = _gains(outputs, outputs.seen_choice)
+        for prior_weight in self.prior_weights if self.smoothing == "constant" else (0.0,):
+            log_odds = self._log_odds(outputs, prior_weight)
+            for softness in (1.0,) if self.hard else self.softnesses:
+                yield softness, prior_weight, SeenUnseenCurve(score + softness * log_odds, *gains)
+
+    def _log_odds(self, outputs: ExpertOutputs, prior_weight: float) -> NDArray[np.float64] | float:
+        if self.hard:
+            return 0.0
+        return tie_log_odds(
+            *outputs.best(self.smoothing),
+            outputs.n_seen,
+            outputs.n_unseen,
+            smoothing=self.smoothing,
+            prior_weight=prior_weight,
+        )
+
+    def flips(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+        """Return `g + T·log(u*/(1-u*))`, where `u*` is the belief at which the experts tie."""
+        point = self.operating_point_
+        score = self.gate_.score(outputs)
+        flips: NDArray[np.float64] = score + point.softness * self._log_odds(outputs, point.prior_weight)
+        return flips
+
+    def seen_choice(self, outputs: ExpertOutputs) -> NDArray[np.intp]:
+        """Return the seen expert's best class."""
+        return outputs.seen_choice
+
+    def decide(self, outputs: ExpertOutputs) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return what `predict` does, and which samples hang in the balance.
+
+        Their answer may change if the experts' sums are rounded otherwise, as they are in another batch.
+        """
+        point, flips = self.operating_point_, self.flips(outputs)
+        unseen = point.threshold > flips
+        undecided = np.abs(flips - point.threshold) < _ROUNDING * (1 + point.softness)
+        undecided |= np.where(unseen, *outputs.rivals(_ROUNDING))
+        return self._columns(outputs, unseen), np.flatnonzero(undecided)
+
+    def belief(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+        """Return `p(U)` of each sample at the operating point (0 or 1 for a hard gate)."""
+        point = self.operating_point_
+        belief = gate_belief(self.gate_.score(outputs), point.threshold, point.softness)
+        if self.hard:
+            belief = (belief > 0.5).astype(np.float64)
+        # Neither expert is ever silenced: where the favoured one has no mass at all, the other answers.
+        return np.minimum(np.maximum(belief, _EPSILON), 1 - _EPSILON)  # `clip` takes longer for one
+
+    def scores(self, outputs: ExpertOutputs) -> NDArray[Any]:
+        """Return the paper's score of every class `[seen | unseen]`; its argmax is the prediction."""
+        # float32 would swallow a small probability beside the smoothing, and with it the argmax.
+        return combine(
+            outputs.seen,
+            outputs.unseen,
+            self.belief(outputs),
+            smoothing=self.smoothing,
+            prior_weight=self.operating_point_.prior_weight,
+            dtype=np.float64,
+        )
+
+
+class CalibratedStacking(Combination):
+    """The unseen expert alone, with a constant taken off its scores of seen classes.
+
+    Chao et al., "An empirical study and analysis of generalized zero-shot learning for object
+    recognition in the wild", ECCV 2016. A constant of 0 is the plain expert.
+
+    Parameters
+    ----------
+    constant : float or None
+        None chooses the best Acc_H on validation.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> joint = np.array([[0.7, 0.2, 0.1], [0.5, 0.1, 0.4]])
+    >>> out = ExpertOutputs.from_joint(joint[:, :2] / joint[:, :2].sum(1, keepdims=True), joint,
+    ...                                pd.Index(["a", "b"]), pd.Index(["z"]), target=np.array([0, 2]))
+    >>> CalibratedStacking().fit(out).predict(out), CalibratedStacking(0.0).fit(out).predict(out)
+    (array([0, 2]), array([0, 0]))
+    """
+
+    def __init__(self, constant: float | None = None) -> None:
+        self.constant = constant
+
+    def fit(self, outputs: ExpertOutputs) -> Self:
+        """Choose the constant on labelled validation outputs, unless it is given."""
+        if self.constant is not None:
+            if not np.isfinite(as_number(self.constant, name="constant")):
+                raise ValueError(f"constant must be finite, got {self.constant}")
+            self.operating_point_ = OperatingPoint(float(self.constant))
+            return self
+        self.validation_point_ = self.curve(outputs).best()
+        self.operating_point_ = OperatingPoint(self.validation_point_.threshold)
+        return self
+
+    def flips(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+        """Return best seen minus best unseen score."""
+        return outputs.stacking_margin
+
+    def seen_choice(self, outputs: ExpertOutputs) -> NDArray[np.intp]:
+        """Return the unseen expert's own best seen class."""
+        if outputs.stacking_choice is None:
+            raise ValueError("these outputs lack the unseen expert's scores on seen classes")
+        return outputs.stacking_choice
+
+
+def _gains(
+    outputs: ExpertOutputs, seen_choice: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what each sample adds to Acc_tr while taken for seen, and to Acc_ts once taken for unseen."""
+    target, gain = outputs.labels, outputs.gain
+    return (
+        np.where(seen_choice == target, gain, 0.0),
+        np.where(outputs.unseen_choice + outputs.n_seen == target, gain, 0.0),
+    )

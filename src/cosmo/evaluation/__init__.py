@@ -1,0 +1,1 @@
+"""All ways to combine experts on one data set, and comparisons of experts and gates."""

@@ -1,0 +1,283 @@
+"""The main job: one data set, one pair of experts, every way of combining them.
+
+The rows are those of the paper's ablation: the unseen expert alone and with calibrated stacking, a
+max-softmax gate (hard, soft, with adaptive smoothing), and the chosen gate without and with smoothing.
+All choices are made on GZSL-Val; the test set is opened once, at the end.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from cosmo.classifier._cosmo import Cosmo
+from cosmo.classifier.combinations import CalibratedStacking, Combination, GatedMixture, OperatingPoint
+from cosmo.data import GZSLDataset
+from cosmo.data.splits import Protocol, gating_split
+from cosmo.experts import make_seen_expert, make_unseen_expert
+from cosmo.gates import MaxSoftmaxGate, make_gate
+from cosmo.metrics.accuracy import (
+    GZSLScores,
+    Interval,
+    fpr_at_tpr,
+    gate_auc,
+    gzsl_intervals,
+    gzsl_scores,
+    zsl_accuracy,
+)
+from cosmo.mixture.curve import SeenUnseenCurve
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.smoothing import Smoothing
+
+__all__ = ["Evaluation", "Experiment", "Settings", "evaluate", "run_experiment", "summarise"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to run.
+
+    Parameters
+    ----------
+    unseen, seen, gate : str
+        Names in `cosmo.experts.UNSEEN_EXPERTS` (see `make_unseen_expert` for what may follow the name),
+        `SEEN_EXPERTS` and `cosmo.gates.GATES`.
+    smoothing : {"adaptive", "constant", "none"}
+        Of the row "COSMO".
+    seed : int
+        Draws the validation split.
+    """
+
+    unseen: str = "eszsl"
+    seen: str = "logistic"
+    gate: str = "confidence"
+    smoothing: Smoothing = "adaptive"
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """One way of combining the experts, on test.
+
+    Parameters
+    ----------
+    name : str
+    scores : GZSLScores
+        At the operating point chosen on validation.
+    intervals : tuple of Interval
+        95 % intervals of the three scores.
+    ausuc : float
+    ausuc_interval : Interval
+    point : OperatingPoint
+    validation : GZSLScores
+        On GZSL-Val at the same point.
+    curve : SeenUnseenCurve
+        On test.
+    """
+
+    name: str
+    scores: GZSLScores
+    intervals: tuple[Interval, Interval, Interval]
+    ausuc: float
+    ausuc_interval: Interval
+    point: OperatingPoint
+    validation: GZSLScores
+    curve: SeenUnseenCurve
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, for JSON."""
+        names = GZSLScores._fields
+        return {
+            "name": self.name,
+            **self.scores._asdict(),
+            **{f"{name}_95": list(interval) for name, interval in zip(names, self.intervals, strict=True)},
+            "ausuc": self.ausuc,
+            "ausuc_95": list(self.ausuc_interval),
+            "operating_point": self.point._asdict(),
+            "validation": self.validation._asdict(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """The results of one run, the fitted model of its last row, and what they were computed from.
+
+    Parameters
+    ----------
+    dataset : GZSLDataset
+    settings : Settings
+    evaluations : list of Evaluation
+    model : Cosmo
+    facts : dict of float
+        Accuracies of the parts, see `to_dict`.
+    fitted : dict of Combination
+        By the names of the evaluations.
+    test : ExpertOutputs
+        What both experts say about the test rows, labelled: those of seen classes first, each part sorted.
+    """
+
+    dataset: GZSLDataset
+    settings: Settings
+    evaluations: list[Evaluation]
+    model: Cosmo
+    facts: dict[str, float]
+    fitted: dict[str, Combination]
+    test: ExpertOutputs
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per combination: Acc_ts, Acc_tr, Acc_H, its interval, AUSUC, in percent."""
+        rows = {
+            e.name: {
+                "Acc_ts": 100 * e.scores.acc_ts,
+                "Acc_tr": 100 * e.scores.acc_tr,
+                "Acc_H": 100 * e.scores.acc_h,
+                "low": 100 * e.intervals[2].low,
+                "high": 100 * e.intervals[2].high,
+                "AUSUC": 100 * e.ausuc,
+            }
+            for e in self.evaluations
+        }
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers and names, for JSON."""
+        data = self.dataset
+        return {
+            "dataset": {
+                "name": data.name,
+                "samples": len(data),
+                "features": data.features.shape[1],
+                "attributes": data.descriptions.shape[1],
+                "seen_classes": len(data.seen_classes),
+                "unseen_classes": len(data.unseen_classes),
+            },
+            "settings": asdict(self.settings),
+            "unseen_expert": self.model.experts_.unseen.decided_,
+            "facts": {name: None if np.isnan(value) else value for name, value in self.facts.items()},
+            "results": [e.to_dict() for e in self.evaluations],
+        }
+
+
+def combinations(settings: Settings) -> dict[str, Combination]:
+    """Return the rows of the table, in order, before the last one (COSMO itself)."""
+    expert = type(make_unseen_expert(settings.unseen)).__name__
+    return {
+        f"{expert} alone": CalibratedStacking(0.0),
+        f"CS + {expert}": CalibratedStacking(),
+        "Independent-Hard": GatedMixture(MaxSoftmaxGate(), smoothing="none", hard=True),
+        "Independent-Soft": GatedMixture(MaxSoftmaxGate(), smoothing="none"),
+        "CB-Gating": GatedMixture(make_gate(settings.gate), smoothing="none"),
+        "Adaptive-Smoothing": GatedMixture(MaxSoftmaxGate(), smoothing="adaptive"),
+    }
+
+
+def evaluate(
+    name: str, combination: Combination, validation: ExpertOutputs, test: ExpertOutputs
+) -> Evaluation:
+    """Return how a fitted combination does on labelled test outputs."""
+    truth, guess = test.labels, combination.predict(test)
+    seen, unseen = np.arange(test.n_seen), test.n_seen + np.arange(test.n_unseen)
+    curve = combination.curve(test)
+    point = combination.operating_point_
+    return Evaluation(
+        name=name,
+        scores=gzsl_scores(truth, guess, seen, unseen),
+        intervals=gzsl_intervals(truth, guess, seen, unseen),
+        ausuc=curve.area,
+        ausuc_interval=curve.area_interval(truth),
+        point=point,
+        validation=combination.curve(validation).at(point.threshold),
+        curve=curve,
+    )
+
+
+def run_experiment(
+    dataset: GZSLDataset, settings: Settings | None = None, *, cache: str | Path | None = None
+) -> Experiment:
+    """Train on the training rows, choose on GZSL-Val, evaluate every combination on test.
+
+    Each step is announced on the logger "cosmo". `cache` is a folder, see `Cosmo`.
+
+    Examples
+    --------
+    >>> from cosmo.data import load_glyphs
+    >>> experiment = run_experiment(load_glyphs(n_classes=40, samples_per_class=12))
+    >>> list(experiment.table().index)[-2:]
+    ['Adaptive-Smoothing', 'COSMO']
+    """
+    settings = settings or Settings()
+    protocol = Protocol(dataset, seed=settings.seed)
+    training = protocol.training()
+    protocol.check_labels(training.y)
+    model = Cosmo(
+        dataset.descriptions,
+        seen=make_seen_expert(settings.seen),
+        unseen=make_unseen_expert(settings.unseen),
+        gate=make_gate(settings.gate),
+        smoothing=settings.smoothing,
+        hold_out=protocol.training_hold_out(),
+        cache=cache,
+    ).fit(training.X, training.y)
+    validation = model.validation_outputs_
+    logger.info("choosing the operating points of the other combinations")
+    fitted = {name: rule.fit(validation) for name, rule in combinations(settings).items()}
+    fitted["COSMO"] = model.combination_
+    logger.info("opening the test set")
+    samples = protocol.open_test()
+    test = model.outputs(samples.X, samples.y)
+    evaluations = [evaluate(name, rule, validation, test) for name, rule in fitted.items()]
+    return Experiment(dataset, settings, evaluations, model, _facts(model, validation, test), fitted, test)
+
+
+def _facts(model: Cosmo, validation: ExpertOutputs, test: ExpertOutputs) -> dict[str, float]:
+    """Return the accuracy of each expert in its own domain, and of the gates on Gating-Val.
+
+    A gate's measures are NaN where Gating-Val is so small that it has one domain only.
+    """
+    gating_val = validation[gating_split(len(validation))[1]]
+    truth = test.classes[test.labels]
+    facts = {
+        "seen_expert_accuracy": zsl_accuracy(truth, test.seen, test.seen_classes),
+        "zsl_t1": zsl_accuracy(truth, test.unseen, test.unseen_classes),
+    }
+    for name, gate in (("gate", model.combination_.gate_), ("max_softmax", MaxSoftmaxGate())):
+        score = gate.score(gating_val)
+        defined = len({*gating_val.is_seen}) == 2
+        facts[f"{name}_auc"] = gate_auc(gating_val.is_seen, score) if defined else np.nan
+        facts[f"{name}_fpr95"] = fpr_at_tpr(gating_val.is_seen, score) if defined else np.nan
+    return facts
+
+
+def summarise(experiments: Sequence[Experiment], *, level: float = 0.95) -> pd.DataFrame:
+    """Return means over repetitions with Student intervals, in percent.
+
+    Also the interval of the difference in Acc_H and AUSUC between the last row and each other row:
+    repetitions are paired, so this is what tells whether a method wins.
+    """
+    if len(experiments) < 2:
+        raise ValueError("intervals over repetitions need at least two of them")
+    tables = [experiment.table() for experiment in experiments]
+    factor = stats.t.ppf((1 + level) / 2, len(tables) - 1) / np.sqrt(len(tables))
+
+    def spread(frames: list[pd.DataFrame]) -> tuple[pd.DataFrame, pd.DataFrame]:
+        stacked = np.stack([frame.to_numpy() for frame in frames])
+        like = frames[0]
+        mean = pd.DataFrame(stacked.mean(axis=0), index=like.index, columns=like.columns)
+        half = pd.DataFrame(factor * stacked.std(axis=0, ddof=1), index=like.index, columns=like.columns)
+        return mean, half
+
+    measured = [table[["Acc_ts", "Acc_tr", "Acc_H", "AUSUC"]] for table in tables]
+    mean, half = spread(measured)
+    lead, lead_half = spread([table.iloc[-1] - table for table in measured])
+    return pd.concat(
+        {"mean": mean, "±": half, "lead": lead[["Acc_H", "AUSUC"]], "lead ±": lead_half[["Acc_H", "AUSUC"]]},
+        axis=1,
+    )

@@ -1,0 +1,302 @@
+"""Experts that are trained by back-propagation: one training loop for all of them.
+
+PyTorch is imported when a network is trained or asked, not before, so that a light install can list them.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from cosmo._core.cache import fingerprint
+from cosmo._core.extras import import_torch
+from cosmo._core.validation import check_features
+from cosmo.experts._checkpoints import Checkpoints
+from cosmo.experts.base import UnseenExpert
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+__all__ = ["NetworkExpert", "Weights", "layer", "normalised"]
+
+logger = logging.getLogger(__name__)
+
+Weights = dict[str, "Tensor"]
+_CHUNK = 1 << 23  # hidden values held at once when predicting
+_SECONDS = 10.0  # between signs of life
+
+
+class NetworkExpert(UnseenExpert):
+    """A network that scores samples against descriptions, trained by Adam on mini-batches.
+
+    Subclasses give the first weights, the loss of a mini-batch and the scores as functions of a dict of
+    tensors. Features are divided by their mean absolute value; the mean of the seen classes is taken off
+    every description, and each is scaled to the length of a vector of ones.
+
+    Parameters
+    ----------
+    epochs : int or None
+        Passes over the samples. None stops where the accuracy on held-out classes is best: a training that
+        has not improved for `patience` of the values in `grid` ends.
+    hidden : int
+        Hidden units.
+    learning_rate : float
+        Step of Adam.
+    weight_decay : float
+        Adds `weight_decay · |w|² / 2` to the loss, for the weights that the method decays.
+    batch_size : int
+    seed : int
+        Draws the first weights, the order of samples and, where there is any, dropout.
+    checkpoints : path, optional
+        Folder in which a training leaves its state every few epochs. One that was interrupted, or killed,
+        goes on from there and ends as if it had not been; then the files are removed.
+    temperature : float or None
+        Of the soft-max over scores. None fits it on held-out rows.
+    """
+
+    needs_torch: ClassVar[bool] = True
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (2, 4, 6, 8, 12, 16, 24, 32, 48, 64)}
+    patience: ClassVar[int] = 3
+    standardised: ClassVar[bool] = False
+    """Whether every feature is given mean 0 and spread 1, rather than all of them mean absolute value 1."""
+
+    def __init__(
+        self,
+        epochs: int | None = None,
+        *,
+        hidden: int = 1024,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.0,
+        batch_size: int = 128,
+        seed: int = 0,
+        checkpoints: str | Path | None = None,
+        temperature: float | None = None,
+    ) -> None:
+        self.epochs = epochs
+        self.hidden = hidden
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.seed = seed
+        self.checkpoints = checkpoints
+        self.temperature = temperature
+
+    @abstractmethod
+    def _start(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:
+        """Return the weights before training."""
+
+    @abstractmethod
+    def _loss(
+        self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """Return the loss of a mini-batch; `codes` are rows of A (n_classes, n_attributes)."""
+
+    @abstractmethod
+    def _score(self, weights: Weights, X: Tensor, A: Tensor) -> Tensor:
+        """Return scores of shape (n_samples, n_classes)."""
+
+    def _decayed(self, weights: Weights) -> list[Tensor]:
+        """Return the weights that decay: all of them, unless a method says otherwise."""
+        return list(weights.values())
+
+    def _optimisers(self, weights: Weights) -> dict[str, torch.optim.Optimizer]:
+        """Return who takes the steps; what they remember is part of a checkpoint."""
+        adam = import_torch().optim.Adam
+        return {"adam": adam(weights.values(), lr=self.learning_rate, fused=True)}
+
+    def _step_size(self, step: int) -> float:
+        """Return Adam's step at a mini-batch, the first being 0."""
+        return self.learning_rate
+
+    def _examples(
+        self, X: NDArray[np.float32], codes: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
+        """Return what mini-batches are drawn from: the (scaled) samples, unless less will do."""
+        return X, codes
+
+    def _fit(
+        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
+    ) -> None:
+        stops = [decided["epochs"]]
+        checkpoints = self._checkpoints_of(X, codes, attributes, stops)
+        ((_, self.weights_),) = self._train(X, codes, attributes, stops, checkpoints)
+        checkpoints.clear()
+
+    def _candidates(
+        self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
+    ) -> Iterator[Self]:
+        """Train once, and yield the state after each number of epochs in the grid."""
+        if self.epochs is not None:
+            yield from super()._candidates(X, codes, table)
+            return
+        trainer, attributes, stops = self._with(table.columns), table.to_numpy(), sorted(self.grid["epochs"])
+        checkpoints = trainer._checkpoints_of(X, codes, attributes, stops)
+        best, since = -1.0, 0
+        for epoch, weights in trainer._train(X, codes, attributes, stops, checkpoints):
+            candidate = self._with(table.columns, epochs=epoch)
+            learned = {name: value for name, value in vars(trainer).items() if name.endswith("_")}
+            candidate.__dict__.update({**learned, "decided_": candidate.decided_, "weights_": weights})
+            yield candidate
+            accuracy = getattr(candidate, "accuracy_", math.inf)
+            best, since = (accuracy, 0) if accuracy > best else (best, since + 1)
+            if since == self.patience or best == 1:  # nothing is better than 1
+                break
+        checkpoints.clear()
+
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+        """Return the network's scores, shape (n_samples, n_classes)."""
+        torch = import_torch()
+        X = check_features(X, name="X", columns=self._width())
+        A = torch.from_numpy(self._signatures(self.attributes(descriptions)))
+        weights = {name: torch.from_numpy(value) for name, value in self.weights_.items()}
+        result = np.empty((len(X), len(A)), dtype=np.float32)
+        step = max(1, _CHUNK // (len(A) * self.hidden))
+        with torch.inference_mode():
+            for start in range(0, len(X), step):
+                rows = torch.from_numpy(self._features(X[start : start + step]))
+                result[start : start + step] = self._score(weights, rows, A).numpy()
+        return result
+
+    def _learn_scales(self, X: NDArray[np.float32], attributes: NDArray[np.float32]) -> None:
+        self.mean_: NDArray[np.float32] | np.float32 = np.float32(0)
+        self.scale_: NDArray[np.float32] | np.float32
+        if self.standardised:
+            mean, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+            spread[spread <= 1e-6 * np.abs(mean)] = 1  # a constant feature, up to rounding
+            self.mean_, self.scale_ = mean.astype(np.float32), spread.astype(np.float32)
+        else:
+            self.scale_ = np.float32(np.mean([np.abs(row).mean(dtype=np.float64) for row in X]) or 1)
+        self.attribute_mean_ = attributes.mean(axis=0)
+
+    def _width(self) -> int:
+        """Return the number of features of the training; override where no mean of them is kept."""
+        return np.size(self.mean_)
+
+    def _features(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        centred = X - self.mean_
+        centred /= self.scale_
+        return centred
+
+    def _signatures(self, attributes: NDArray[np.float32]) -> NDArray[np.float32]:
+        centred = attributes - self.attribute_mean_
+        length = np.linalg.norm(centred, axis=1, keepdims=True)
+        return centred * np.float32(np.sqrt(centred.shape[1])) / np.where(length > 0, length, 1)
+
+    def _checkpoints_of(
+        self,
+        X: NDArray[np.float32],
+        codes: NDArray[np.intp],
+        attributes: NDArray[np.float32],
+        stops: Sequence[int],
+    ) -> Checkpoints:
+        """Return the checkpoints of a training; how far it goes does not matter to what it does."""
+        if self.checkpoints is None:
+            return Checkpoints(None, "", stops)
+        training = clone(self).set_params(epochs=None, **({} if self.native else {"temperature": None}))
+        key = fingerprint(training, X, codes, attributes, self.others_)
+        return Checkpoints(self.checkpoints, key, stops)
+
+    def _train(
+        self,
+        X: NDArray[np.float32],
+        codes: NDArray[np.intp],
+        attributes: NDArray[np.float32],
+        stops: Sequence[int],
+        checkpoints: Checkpoints,
+    ) -> Iterator[tuple[int, dict[str, NDArray[np.float32]]]]:
+        """Yield the number of epochs done and the weights, at each of `stops`."""
+        torch = import_torch()
+        self._check_parameters(stops)
+        self._learn_scales(X, attributes)
+        rows, labels = (torch.from_numpy(part) for part in self._examples(self._features(X), codes))
+        A = torch.from_numpy(self._signatures(attributes))
+        weights = self._start(X.shape[1], A.shape[1], torch.Generator().manual_seed(self.seed))
+        for tensor in weights.values():
+            tensor.requires_grad_()
+        optimisers = self._optimisers(weights)
+        done, told = 0, time.monotonic()
+        for stop in stops:
+            kept = checkpoints.last(done, stop)
+            if kept is not None:
+                done, state = kept
+                for name, optimiser in optimisers.items():
+                    optimiser.load_state_dict(state[name])
+                with torch.no_grad():
+                    for name, tensor in weights.items():
+                        tensor.copy_(state["weights"][name])
+            while done < stop:
+                # Drawn anew from its number, so that an epoch is the same after an interruption.
+                generator = torch.Generator().manual_seed(self.seed * 1_000_003 + done + 1)
+                loss = self._epoch(done, rows, labels, A, weights, optimisers, generator)
+                done += 1
+                checkpoints.save(done, lambda: _state(weights, optimisers))
+                if done == stop or time.monotonic() - told > _SECONDS:
+                    logger.info("%s: %d epochs, %s", type(self).__name__, done, self._progress(loss))
+                    told = time.monotonic()
+            yield done, {name: tensor.detach().numpy().copy() for name, tensor in weights.items()}
+
+    def _epoch(
+        self,
+        done: int,
+        X: Tensor,
+        codes: Tensor,
+        A: Tensor,
+        weights: Weights,
+        optimisers: dict[str, torch.optim.Optimizer],
+        generator: torch.Generator,
+    ) -> float:
+        """Go once over the samples in random order; return the mean loss."""
+        torch = import_torch()
+        adam = optimisers["adam"]
+        total = 0.0
+        batches = torch.randperm(len(X), generator=generator).split(self.batch_size)
+        for number, batch in enumerate(batches):
+            adam.param_groups[0]["lr"] = self._step_size(done * len(batches) + number)
+            adam.zero_grad()
+            loss = self._loss(weights, X[batch], codes[batch], A, generator)
+            total += float(loss.detach()) * len(batch)
+            if self.weight_decay:
+                decay = sum(tensor.square().sum() for tensor in self._decayed(weights))
+                loss = loss + self.weight_decay / 2 * decay
+            loss.backward()  # type: ignore[no-untyped-call]
+            adam.step()
+        return total / len(X)
+
+    def _progress(self, loss: float) -> str:
+        """Return what to say of an epoch whose mean loss is `loss`."""
+        return f"loss {loss:.4g}"
+
+    def _check_parameters(self, stops: Sequence[int]) -> None:
+        for name, value in (("hidden", self.hidden), ("batch_size", self.batch_size), ("epochs", stops[0])):
+            if int(value) != value or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value}")
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
+        if not self.weight_decay >= 0:
+            raise ValueError(f"weight_decay must not be negative, got {self.weight_decay}")
+
+
+def _state(weights: Weights, optimisers: dict[str, torch.optim.Optimizer]) -> dict[str, Any]:
+    return {"weights": weights, **{name: one.state_dict() for name, one in optimisers.items()}}
+
+
+def layer(n_in: int, n_out: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return first weights (n_in, n_out), which keep the spread of their input through a ReLU, and biases."""
+    torch = import_torch()
+    return torch.randn(n_in, n_out, generator=generator) * math.sqrt(2 / n_in), torch.zeros(n_out)
+
+
+def normalised(rows: Tensor) -> Tensor:
+    """Return rows of unit length; zeros stay."""
+    return rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-12)

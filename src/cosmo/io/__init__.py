@@ -1,0 +1,1 @@
+"""Model files, projects and predictions for inputs of any size."""

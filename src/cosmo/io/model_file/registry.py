@@ -1,0 +1,187 @@
+"""The classes that a model file may name, and what of them is stored. No other is ever built from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+__all__ = ["KNOWN", "Known", "known_name"]
+
+State = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A class that can be stored.
+
+    Estimators are made again from their parameters, and get back what they learned: attributes that end in
+    an underscore, and those in `also`.
+
+    Parameters
+    ----------
+    module, name : str
+        Where the class is today; its name in files is the key in `KNOWN`, and stays.
+    leave_out : names
+        Learned attributes that prediction does not need.
+    also : names
+        Learned attributes whose names do not end in an underscore.
+    pack : function, optional
+        From an object to the state that is stored, where this is not its attributes.
+    restore : function, optional
+        Called with an object that has been built, to finish it.
+    """
+
+    module: str
+    name: str
+    leave_out: frozenset[str] = frozenset()
+    also: frozenset[str] = frozenset()
+    pack: Callable[[Any], State] = vars
+    restore: Callable[[Any], None] = lambda value: None
+
+    def load(self) -> type[Any]:
+        """Return the class."""
+        kind: type[Any] = getattr(import_module(self.module), self.name)
+        return kind
+
+
+def _cosmo_state(model: Any) -> State:
+    from cosmo.classifier._summary import RecordedOutputs
+
+    state = dict(vars(model))
+    # The table is with the experts, classes that were added included; rows to hold out are of no use
+    # without the training rows.
+    state |= {"descriptions": None, "hold_out": None}
+    # As they were given, without what they may have learned before.
+    state |= {part: clone(state[part]) for part in ("seen", "unseen", "gate") if state[part] is not None}
+    state["validation_outputs_"] = RecordedOutputs.of(model.validation_outputs_, model.combination_)
+    return state
+
+
+def _restore_cosmo(model: Any) -> None:
+    experts = model.experts_
+    if not np.array_equal(experts.seen.classes_, np.arange(len(experts.seen_classes))):
+        raise ValueError("the seen expert's labels are not the positions of the seen classes")
+    model.descriptions = experts.descriptions
+
+
+def _generator_state(expert: Any) -> State:
+    # Rows are made by the running mean of the generator's weights; the rest served the training.
+    state = dict(vars(expert))
+    if "weights_" in state:
+        state["weights_"] = {k: value for k, value in expert.weights_.items() if k.startswith("mean ")}
+    return state
+
+
+def _neighbours_state(classifier: Any) -> State:
+    state: State = classifier.get_params(deep=False)
+    if hasattr(classifier, "classes_"):
+        state |= {"rows_": classifier._fit_X, "labels_": classifier.classes_[classifier._y]}
+    return state
+
+
+def _restore_neighbours(classifier: Any) -> None:
+    # The search tree is built again: it is not made of plain arrays.
+    learned = vars(classifier)
+    if "rows_" in learned:
+        classifier.fit(learned.pop("rows_"), learned.pop("labels_"))
+
+
+def _own(module: str, *names: str) -> dict[str, Known]:
+    return {name: Known(f"cosmo.{module}", name) for name in names}
+
+
+def _generator(module: str, name: str) -> Known:
+    served = frozenset({"seen_classifier_", "regressor_", "losses_"})
+    return Known(f"cosmo.experts.{module}", name, leave_out=served, pack=_generator_state)
+
+
+def _sklearn(
+    module: str, name: str, leave_out: tuple[str, ...] = (), also: tuple[str, ...] = ()
+) -> dict[str, Known]:
+    return {name: Known(f"sklearn.{module}", name, frozenset(leave_out), frozenset(also))}
+
+
+KNOWN: dict[str, Known] = {
+    **_own("io.model", "Model"),
+    **_own("classifier._exemplars", "Rehearsal"),
+    "Cosmo": Known("cosmo.classifier._cosmo", "Cosmo", pack=_cosmo_state, restore=_restore_cosmo),
+    **_own("classifier._summary", "RecordedOutputs"),
+    **_own("classifier.combinations", "GatedMixture", "OperatingPoint"),
+    **_own("mixture.curve", "CurvePoint"),
+    **_own("experts.pair", "ExpertPair"),
+    # Unseen experts, and what they learn.
+    **_own("experts.eszsl", "ESZSL"),
+    **_own("experts.dap", "DAP"),
+    **_own("experts.ranking", "SJE", "DeViSE", "ALE"),
+    **_own("experts.sync", "SynC"),
+    **_own("experts.lago", "LAGO"),
+    **_own("experts.kernel", "Kernel"),
+    **_own("experts.triple", "TRIPLE"),
+    **_own("experts.similarity", "SimilarityExpert"),
+    **_own("experts.cmt", "CMT"),
+    **_own("experts.dem", "DEM"),
+    **_own("experts.rn", "RN"),
+    **_own("experts.dcn", "DCN"),
+    **_own("experts.iciness", "ICINESS"),
+    **{name: _generator("gan", name) for name in ("FCLSWGAN", "CycleWGAN", "CycleUWGAN")},
+    "SEGZSL": _generator("vae", "SEGZSL"),
+    "AttributeDetectors": Known("cosmo.experts._and_or", "Weights"),
+    **_own("experts._directions", "Directions"),
+    **_own("experts._outliers", "Neighbourhoods"),
+    # Gates, and what looks at samples for them.
+    **_own("gates.confidence", "ConfidenceGate"),
+    **_own("gates.max_softmax", "MaxSoftmaxGate"),
+    **_own("gates.novelty", "NoveltyGate"),
+    **_own("gates.odin", "OdinGate"),
+    **_own("gates.leave_out", "LeaveOutGate"),
+    **_own("gates.evidence", "EvidenceGate"),
+    **_own("gates._platt", "ScoreScale"),
+    **_own("gates._gradients", "Logits"),
+    "Pushes": Known("cosmo.gates.odin", "_Pushes"),
+    "LeaveOutEnsemble": Known("cosmo.gates.leave_out", "_Ensemble"),
+    "Neighbourhood": Known("cosmo.gates.evidence", "_Neighbourhood"),
+    # Seen experts.
+    **_sklearn("linear_model", "LogisticRegression", ("n_iter_",)),
+    "SoftmaxRegression": Known("cosmo.experts.logistic", "SoftmaxRegression", frozenset({"n_iter_", "gap_"})),
+    **_sklearn(
+        "linear_model",
+        "LogisticRegressionCV",
+        ("scores_", "coefs_paths_", "l1_ratio_", "l1_ratios_", "n_iter_"),
+    ),
+    **_sklearn("discriminant_analysis", "LinearDiscriminantAnalysis", ("covariance_",), ("_max_components",)),
+    **_sklearn("discriminant_analysis", "QuadraticDiscriminantAnalysis", ("covariance_",)),
+    **_sklearn("naive_bayes", "GaussianNB"),
+    **_sklearn("dummy", "DummyClassifier", also=("_strategy",)),
+    **_sklearn("neural_network", "MLPClassifier", ("loss_curve_",), ("_label_binarizer",)),
+    "KNeighborsClassifier": Known(
+        "sklearn.neighbors", "KNeighborsClassifier", pack=_neighbours_state, restore=_restore_neighbours
+    ),
+    **_sklearn("pipeline", "Pipeline"),
+    **_sklearn("preprocessing", "StandardScaler"),
+    **_sklearn("preprocessing", "MinMaxScaler"),
+    **_sklearn("preprocessing", "MaxAbsScaler"),
+    **_sklearn("preprocessing", "RobustScaler"),
+    **_sklearn("preprocessing", "Normalizer"),
+    **_sklearn("preprocessing", "LabelBinarizer"),
+    **_sklearn("decomposition", "PCA"),
+}
+
+
+def known_name(kind: type[Any]) -> str | None:
+    """Return the name that files use for a class, or None.
+
+    Examples
+    --------
+    >>> from cosmo import ESZSL
+    >>> known_name(ESZSL), known_name(int)
+    ('ESZSL', None)
+    """
+    for name, known in KNOWN.items():
+        if known.name == kind.__name__ and known.load() is kind:
+            return name
+    return None

@@ -1,0 +1,1 @@
+"""Expert outputs, smoothing and the exact curve: pure functions on arrays."""

@@ -1,0 +1,322 @@
+"""What both experts say about a set of samples, and its summary per sample.
+
+Curves and decisions need only each expert's best class and its probability, most gates a few of the
+largest probabilities more. These are computed once and kept, also for parts that are cut out later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cosmo._core.validation import as_array, check_features, check_probabilities, check_scores
+from cosmo.mixture.probabilities import top_k
+from cosmo.mixture.smoothing import Smoothing
+
+__all__ = ["ExpertOutputs"]
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertOutputs:
+    """Predictions of the seen and the unseen expert for the same samples.
+
+    Parameters
+    ----------
+    seen_classes, unseen_classes : Index
+        Class of each column.
+    seen : array of shape (n_samples, n_seen)
+        `p(y|S)` of the seen expert; rows sum to one.
+    unseen : array of shape (n_samples, n_unseen)
+        `p(y,U)` of the unseen expert: its joint prediction over all classes, cut to the unseen ones.
+    stacking_seen, stacking_unseen : array of shape (n_samples,), optional
+        The unseen expert's best score among the seen and among the unseen classes, for calibrated
+        stacking; with `stacking_choice`, its best seen class.
+    novelty : array of shape (n_samples,), optional
+        The unseen expert's own belief that a sample is of no seen class, where it has one.
+    evidence : array of shape (n_samples, n_numbers), optional
+        What a gate's observer saw in the samples themselves.
+    target : array of int, shape (n_samples,), optional
+        True class as a column of `[seen | unseen]`.
+
+    Examples
+    --------
+    >>> out = ExpertOutputs.from_joint(
+    ...     np.array([[0.9, 0.1]]), np.array([[0.3, 0.5, 0.2]]), pd.Index(["a", "b"]), pd.Index(["z"]))
+    >>> out.unseen, out.stacking_margin
+    (array([[0.2]]), array([0.3]))
+    """
+
+    seen_classes: pd.Index
+    unseen_classes: pd.Index
+    seen: NDArray[Any]
+    unseen: NDArray[Any]
+    stacking_seen: NDArray[Any] | None = None
+    stacking_unseen: NDArray[Any] | None = None
+    stacking_choice: NDArray[np.intp] | None = None
+    novelty: NDArray[np.float64] | None = None
+    evidence: NDArray[np.float64] | None = None
+    target: NDArray[np.intp] | None = None
+
+    def __post_init__(self) -> None:
+        self._check_classes()
+        unseen = _by_name(self.unseen, self.unseen_classes, "the unseen expert's")
+        object.__setattr__(self, "unseen", _rows(unseen, "the unseen expert's", joint=True))
+        self._check()
+
+    def _check_classes(self) -> None:
+        for side, classes in (("seen", self.seen_classes), ("unseen", self.unseen_classes)):
+            if len(classes) == 0:
+                raise ValueError(f"there is no {side} class")
+        both = self.seen_classes.intersection(self.unseen_classes)
+        if len(both):
+            raise ValueError(f"a class is both seen and unseen: {both[0]!r}")
+
+    def _check(self) -> None:
+        """Check all but the classes and the unseen expert's probabilities."""
+        seen = _rows(_by_name(self.seen, self.seen_classes, "the seen expert's"), "the seen expert's")
+        unseen = self.unseen
+        object.__setattr__(self, "seen", seen)
+        if len(seen) != len(unseen):
+            raise ValueError(f"the seen expert saw {len(seen)} samples, the unseen expert {len(unseen)}")
+        for side, proba, n_classes in (("seen", seen, self.n_seen), ("unseen", unseen, self.n_unseen)):
+            if proba.shape[1] != n_classes:
+                raise ValueError(f"{proba.shape[1]} columns for {n_classes} {side} classes")
+        if self.novelty is not None:
+            novelty = check_scores(self.novelty, len(seen), name="novelty")
+            if not ((novelty >= 0) & (novelty <= 1)).all():
+                raise ValueError("novelty must be a number from 0 to 1 for every sample")
+            object.__setattr__(self, "novelty", novelty)
+        if self.evidence is not None:
+            check_features(self.evidence, name="evidence")
+            if len(self.evidence) != len(seen):
+                raise ValueError(f"evidence must have a row for each of the {len(seen)} samples")
+        if self.target is not None:
+            target, n_classes = np.asarray(self.target), len(self.classes)
+            if target.shape != (len(seen),) or not np.isin(target, np.arange(n_classes)).all():
+                raise ValueError(f"target must be a column number from 0 to {n_classes - 1} for every sample")
+
+    @classmethod
+    def from_joint(
+        cls,
+        seen: NDArray[Any],
+        joint: NDArray[Any],
+        seen_classes: pd.Index,
+        unseen_classes: pd.Index,
+        *,
+        scores: NDArray[Any] | None = None,
+        novelty: NDArray[np.float64] | None = None,
+        evidence: NDArray[np.float64] | None = None,
+        target: NDArray[np.intp] | None = None,
+    ) -> ExpertOutputs:
+        """Build from the unseen expert's prediction over all classes, columns `[seen | unseen]`.
+
+        Parameters
+        ----------
+        joint : array of shape (n_samples, n_seen + n_unseen)
+            Joint probabilities of the unseen expert.
+        scores : array of the same shape, optional
+            The expert's own scores, used for calibrated stacking instead of the probabilities.
+        novelty, evidence, target
+            As in the class.
+        """
+        n_seen = len(seen_classes)
+        joint = _by_name(joint, seen_classes.append(unseen_classes), "the unseen expert's")
+        joint = _rows(joint, "the unseen expert's", joint=True)
+        if joint.shape[1] != n_seen + len(unseen_classes):
+            raise ValueError(
+                f"{joint.shape[1]} columns of joint probabilities for "
+                f"{n_seen + len(unseen_classes)} classes; give one each"
+            )
+        scores = joint if scores is None else as_array(scores, name="scores")
+        if scores.dtype.kind not in "fiub" or scores.shape != joint.shape or np.isnan(scores).any():
+            raise ValueError(
+                f"scores must be numbers of shape {joint.shape}, as the joint probabilities, got "
+                f"{scores.dtype} of shape {scores.shape}" + (" with NaN" if scores.dtype.kind == "f" else "")
+            )
+        choice = scores[:, :n_seen].argmax(axis=1)
+        outputs = cls.trusted(
+            seen_classes=seen_classes,
+            unseen_classes=unseen_classes,
+            seen=seen,
+            unseen=joint[:, n_seen:],
+            stacking_seen=_take(scores, choice),
+            stacking_unseen=scores[:, n_seen:].max(axis=1, initial=-np.inf),
+            stacking_choice=choice,
+            novelty=novelty,
+            evidence=evidence,
+            target=target,
+        )
+        outputs._check_classes()
+        outputs._check()
+        return outputs
+
+    @classmethod
+    def trusted(cls, **parts: Any) -> ExpertOutputs:
+        """Build from parts as in the class without looking at them: for who made sure of them already."""
+        outputs = object.__new__(cls)
+        vars(outputs).update(_UNKNOWN | parts)
+        return outputs
+
+    def __len__(self) -> int:
+        return len(self.seen)
+
+    def __getitem__(self, rows: Any) -> ExpertOutputs:
+        """Return the outputs of some of the samples."""
+        known = {}
+        for name, value in vars(self).items():
+            if name == "_tops":
+                value = {key: top[rows] for key, top in value.items()}
+            elif name == "gain":  # depends on the other samples
+                continue
+            elif isinstance(value, np.ndarray):
+                value = value[rows]
+            known[name] = value
+        return ExpertOutputs.trusted(**known)
+
+    @property
+    def n_seen(self) -> int:
+        """Number of seen classes."""
+        return len(self.seen_classes)
+
+    @property
+    def n_unseen(self) -> int:
+        """Number of unseen classes."""
+        return len(self.unseen_classes)
+
+    @property
+    def classes(self) -> pd.Index:
+        """All classes, seen ones first."""
+        return self.seen_classes.append(self.unseen_classes)
+
+    @property
+    def labels(self) -> NDArray[np.intp]:
+        """`target`, or an error where the true classes were not given."""
+        if self.target is None:
+            raise ValueError("these outputs have no true classes; give `target`")
+        return self.target
+
+    @property
+    def is_seen(self) -> NDArray[np.bool_]:
+        """Whether each sample's true class is seen."""
+        return self.labels < self.n_seen
+
+    @cached_property
+    def seen_choice(self) -> NDArray[np.intp]:
+        """Column of the seen expert's best class."""
+        return self.seen.argmax(axis=1)
+
+    @cached_property
+    def unseen_choice(self) -> NDArray[np.intp]:
+        """Column (among the unseen classes) of the unseen expert's best class."""
+        return self.unseen.argmax(axis=1)
+
+    def best(self, smoothing: Smoothing) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return both experts' largest probabilities: joint for "adaptive", else conditional."""
+        if smoothing == "adaptive":
+            return self._best_seen, self._best_unseen
+        return self._best_share_seen, self._best_share_unseen
+
+    @cached_property
+    def _best_seen(self) -> NDArray[np.float64]:
+        return _take(self.seen, self.seen_choice).astype(np.float64)
+
+    @cached_property
+    def _best_unseen(self) -> NDArray[np.float64]:
+        return _take(self.unseen, self.unseen_choice).astype(np.float64)
+
+    @cached_property
+    def _best_share_seen(self) -> NDArray[np.float64]:
+        return _share(self._best_seen, self.seen)
+
+    @cached_property
+    def _best_share_unseen(self) -> NDArray[np.float64]:
+        return _share(self._best_unseen, self.unseen)
+
+    def rivals(self, tolerance: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return for which samples the unseen, and the seen, expert has a second class as good as its best.
+
+        It is when its probability is that of the best but for a share of `tolerance`.
+        """
+        return self._rivals("unseen", tolerance), self._rivals("seen", tolerance)
+
+    def _rivals(self, side: str, tolerance: float) -> NDArray[np.bool_]:
+        for (whose, k, temperature), top in self._tops.items():
+            if whose == side and k > 1:  # the gate asked for the two best; a temperature brings them nearer
+                near: NDArray[np.bool_] = top[:, 1] >= (1 - tolerance) ** (1 / temperature) * top[:, 0]
+                return near
+        best = self._best_unseen if side == "unseen" else self._best_seen
+        return _rivals(getattr(self, side), best, tolerance)
+
+    def top_seen(self, k: int, temperature: float = 1.0) -> NDArray[Any]:
+        """Return the seen expert's `k` largest probabilities at a temperature, largest first."""
+        return self._top("seen", k, temperature)
+
+    def top_unseen(self, k: int) -> NDArray[Any]:
+        """Return the unseen expert's `k` largest probabilities, largest first."""
+        return self._top("unseen", k, 1.0)
+
+    def _top(self, side: str, k: int, temperature: float) -> NDArray[Any]:
+        if (side, k, temperature) not in self._tops:
+            self._tops[side, k, temperature] = top_k(getattr(self, side), k, temperature)
+        return self._tops[side, k, temperature]
+
+    @cached_property
+    def _tops(self) -> dict[tuple[str, int, float], NDArray[Any]]:
+        return {}
+
+    @property
+    def stacking_margin(self) -> NDArray[np.float64]:
+        """Best seen minus best unseen score of the unseen expert alone."""
+        if self.stacking_seen is None or self.stacking_unseen is None:
+            raise ValueError("these outputs lack the unseen expert's scores on seen classes")
+        return self.stacking_seen.astype(np.float64) - self.stacking_unseen
+
+    @cached_property
+    def gain(self) -> NDArray[np.float64]:
+        """What a right answer on each sample adds to its accuracy: 1 / (rows of class · classes)."""
+        rows = np.bincount(self.labels, minlength=self.n_seen + self.n_unseen)
+        classes = np.where(self.is_seen, self.n_seen, self.n_unseen)
+        return 1 / (rows[self.labels] * classes.astype(np.float64))
+
+
+_UNKNOWN = dict.fromkeys(field.name for field in fields(ExpertOutputs))
+
+
+def _by_name(proba: Any, classes: pd.Index, whose: str) -> Any:
+    """Return the columns of a table that names them in the order of the classes."""
+    if not isinstance(proba, pd.DataFrame) or proba.columns.equals(pd.RangeIndex(proba.shape[1])):
+        return proba
+    if not proba.columns.is_unique or not classes.isin(proba.columns).all() or len(classes) < proba.shape[1]:
+        raise ValueError(
+            f"{whose} probabilities must have one column for each class, called like it; "
+            f"got {list(proba.columns[:3])} ..."
+        )
+    return proba[classes]
+
+
+def _rows(proba: NDArray[Any], whose: str, *, joint: bool = False) -> NDArray[Any]:
+    """Return checked probabilities; those of a sample, which are used together, lie side by side."""
+    values = check_probabilities(proba, name=f"{whose} probabilities", joint=joint)
+    return values if values.strides[1] == values.itemsize else np.ascontiguousarray(values)
+
+
+def _take(values: NDArray[Any], columns: NDArray[np.intp]) -> NDArray[Any]:
+    return values[np.arange(len(values)), columns]
+
+
+def _rivals(proba: NDArray[Any], best: NDArray[np.float64], tolerance: float) -> NDArray[np.bool_]:
+    good = proba >= ((1 - tolerance) * best).astype(proba.dtype)[:, None]
+    if np.count_nonzero(good) == len(proba):  # nearly always; counting row by row takes longer
+        return np.zeros(len(proba), dtype=bool)
+    several: NDArray[np.bool_] = np.count_nonzero(good, axis=1) > 1
+    return several
+
+
+def _share(best: NDArray[np.float64], proba: NDArray[Any]) -> NDArray[np.float64]:
+    mass = proba.sum(axis=1, dtype=np.float64)
+    return np.divide(best, mass, out=np.full(len(best), 1 / proba.shape[1]), where=mass > 0)

@@ -1,6 +1,0 @@
-"""One page for everything there is to see of a result: what `report.html` carries and the studio serves."""
-
-from cosmo.page.render import read_view, render_page
-from cosmo.page.views import comparison_view, experiment_view, model_view, paper_view
-
-__all__ = ["comparison_view", "experiment_view", "model_view", "paper_view", "read_view", "render_page"]

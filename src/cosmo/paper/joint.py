@@ -1,0 +1,297 @@
+"""Why the parts of COSMO are trained apart: a control in which one loss trains them all.
+
+The seen expert, the unseen expert and the gate become one network, which gives `p(y)` by the law of total
+probability and is trained to make `-log p(y)` small. A sample has one label, so the training rows can be
+used in two ways only:
+
+==========  ============================  ==================================  ==========================
+option      classes of the seen expert    unseen side while training          what goes wrong
+==========  ============================  ==================================  ==========================
+held out    seen classes not held out     held-out seen classes               no seen expert for the rest
+all seen    all seen classes              unseen classes: no samples          the gate always says "seen"
+==========  ============================  ==================================  ==========================
+
+Atzmon & Chechik, "Adaptive confidence smoothing for generalized zero-shot learning", CVPR 2019,
+supplement D. There is no smoothing here: without it the probabilities of all classes sum to one, so that
+`-log p(y)` is a likelihood; adaptively smoothed scores do not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cosmo._core.extras import import_torch
+from cosmo.data import GZSLDataset
+from cosmo.data.splits import Protocol
+from cosmo.evaluation.run import Settings, run_experiment
+from cosmo.metrics.accuracy import GZSLScores, gate_auc, gzsl_scores, per_class_accuracy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["JointResult", "Option", "joint_table", "train_jointly"]
+
+logger = logging.getLogger(__name__)
+
+Option = Literal["held out", "all seen"]
+K, TEMPERATURE = 5, 3.0  # of the gate, as in `cosmo.gates.ConfidenceGate`
+PATIENCE = 2  # trials without a better accuracy that end the choice of epochs
+
+
+@dataclass(frozen=True, eq=False)
+class JointResult:
+    """What a network that was trained jointly does on test.
+
+    Parameters
+    ----------
+    option : {"held out", "all seen"}
+    scores : GZSLScores
+        Of the class with the largest `p(y)` among all seen and unseen classes.
+    seen_expert_accuracy : float
+        Per class, over rows of *all* seen classes, by the seen expert alone: rows of a class that it does
+        not have are wrong.
+    gate_auc : float
+        How well `p(S)` tells rows of seen classes from rows of unseen ones.
+    belief_on_seen, belief_on_unseen : float
+        Mean `p(S)` on rows of seen and of unseen classes.
+    epochs : int
+        Passes over the training rows.
+    validation : dict
+        Accuracy on held-out training rows after each number of epochs that was tried.
+    """
+
+    option: Option
+    scores: GZSLScores
+    seen_expert_accuracy: float
+    gate_auc: float
+    belief_on_seen: float
+    belief_on_unseen: float
+    epochs: int
+    validation: dict[int, float]
+
+
+def train_jointly(
+    dataset: GZSLDataset,
+    *,
+    option: Option,
+    seed: int = 0,
+    epochs: Sequence[int] = (4, 8, 16, 32, 64, 128),
+    learning_rate: float = 1e-2,
+    weight_decay: float = 1e-5,
+    batch_size: int = 64,
+) -> JointResult:
+    """Train both experts and the gate by one loss, and look at them on test.
+
+    The candidates at test are all seen and all unseen classes, each answered by one side. A class that the
+    seen expert has is answered by it. All others are answered by the unseen expert: the unseen classes
+    and, under "held out", also the held-out seen classes, whose samples it learnt from.
+
+    The number of epochs is the one with the best accuracy per class on training rows that were set aside
+    (Seen-Val, and every third row of the held-out classes); then the network is trained anew on all
+    training rows. The descriptions of unseen classes are read in training under "all seen", where the
+    gate's unseen side would be empty without them.
+
+    Parameters
+    ----------
+    dataset : GZSLDataset
+    option : {"held out", "all seen"}
+        See the table on top of this module.
+    seed : int
+        Draws the held-out rows, as in `Protocol`, and the order of samples.
+    epochs : sequence of int
+        Numbers of epochs to choose from.
+    learning_rate : float
+        Step of Adam.
+    weight_decay : float
+        Adds `weight_decay · |w|² / 2` to the loss.
+    batch_size : int
+
+    Examples
+    --------
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=24, samples_per_class=6)
+    >>> result = train_jointly(data, option="all seen", epochs=[64])
+    >>> result.belief_on_unseen > 0.8
+    True
+    """
+    if option not in get_args(Option):
+        raise ValueError(f"option must be one of {', '.join(get_args(Option))}; got {option!r}")
+    stops = sorted(set(epochs))
+    if not stops or stops[0] < 1:
+        raise ValueError(f"epochs must name numbers of at least 1, got {list(epochs)}")
+    import_torch()
+    protocol = Protocol(dataset, seed=seed)
+    training, held = protocol.training(), protocol.training_hold_out()
+    protocol.check_labels(training.y)
+    seen, unseen = dataset.seen_classes, dataset.unseen_classes
+    known = seen[seen.isin(training.y[held.seen_train])] if option == "held out" else seen
+    held_out = seen[~seen.isin(known)]
+    strangers = held_out if option == "held out" else unseen
+    stage, test_stage = known.append(strangers), known.append(held_out.append(unseen))
+    adam = {"lr": learning_rate, "weight_decay": weight_decay}
+    network = _Network(training.X, dataset.descriptions.loc[seen], len(known), adam, batch_size, seed)
+    A, codes = dataset.descriptions.loc[stage], stage.get_indexer(training.y)
+
+    aside = np.concatenate([held.seen_val, held.unseen_val[::3]])
+    learnt = np.setdiff1d(np.arange(len(training.y)), aside)
+    looked_at = np.unique(codes[aside])
+    validation = {}
+    for done in network.train(training.X[learnt], codes[learnt], A, stops):
+        guess = network.predict(training.X[aside], A)[0].argmax(axis=1)
+        validation[done] = per_class_accuracy(codes[aside], guess, looked_at)
+        logger.info("joint, %s: %d epochs, held-out accuracy %.3f", option, done, validation[done])
+        best = max(validation, key=validation.__getitem__)
+        if [*validation].index(best) < len(validation) - PATIENCE:
+            break
+    next(network.train(training.X, codes, A, [best]))
+
+    test = protocol.open_test()
+    log_proba, belief = network.predict(test.X, dataset.descriptions.loc[test_stage])
+    by_seen_expert = known[log_proba[:, : len(known)].argmax(axis=1)]
+    is_seen = test.y.isin(seen)
+    return JointResult(
+        option=option,
+        scores=gzsl_scores(test.y, test_stage[log_proba.argmax(axis=1)], seen, unseen),
+        seen_expert_accuracy=per_class_accuracy(test.y, by_seen_expert, seen),
+        gate_auc=gate_auc(is_seen, belief),
+        belief_on_seen=float(belief[is_seen].mean()),
+        belief_on_unseen=float(belief[~is_seen].mean()),
+        epochs=best,
+        validation=validation,
+    )
+
+
+def joint_table(dataset: GZSLDataset, seed: int = 0) -> pd.DataFrame:
+    """Return COSMO, with ESZSL as its unseen expert, beside both ways of training its parts jointly.
+
+    All columns are shares of one, on test; `gate_auc` is that of the gate's score of "seen".
+
+    Examples
+    --------
+    >>> from cosmo.data import load_glyphs
+    >>> table = joint_table(load_glyphs(n_classes=24, samples_per_class=6))
+    >>> list(table.index)
+    ['COSMO, trained apart', 'joint, held out', 'joint, all seen']
+    """
+    experiment = run_experiment(dataset, Settings(unseen="eszsl", seed=seed))
+    test = Protocol(dataset, seed=seed).open_test()
+    outputs = experiment.model.outputs(test.X, test.y)
+    rows = {
+        "COSMO, trained apart": {
+            **experiment.evaluations[-1].scores._asdict(),
+            "seen_expert_accuracy": experiment.facts["seen_expert_accuracy"],
+            "gate_auc": gate_auc(outputs.is_seen, experiment.model.combination_.gate_.score(outputs)),
+        }
+    }
+    for option in get_args(Option):
+        result = train_jointly(dataset, option=option, seed=seed)
+        rows[f"joint, {option}"] = {
+            **result.scores._asdict(),
+            "seen_expert_accuracy": result.seen_expert_accuracy,
+            "gate_auc": result.gate_auc,
+        }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+class _Network:
+    """Seen expert, unseen expert and gate, as one differentiable `p(y)`.
+
+    Classes come as rows of a description table: those of the seen expert first, then the strangers.
+    Features have their mean taken off and are scaled to a mean length of one; the mean of the seen classes
+    is taken off every description, and each is scaled to length one.
+    """
+
+    def __init__(
+        self,
+        X: NDArray[np.float32],
+        descriptions: pd.DataFrame,
+        n_known: int,
+        adam: dict[str, float],
+        batch_size: int,
+        seed: int,
+    ) -> None:
+        self.n_known, self.adam, self.batch_size, self.seed = n_known, adam, batch_size, seed
+        self.mean = X.mean(axis=0)
+        self.length = np.float32(np.mean([np.linalg.norm(row - self.mean) for row in X]) or 1)
+        self.description_mean = descriptions.to_numpy().mean(axis=0)
+        self.weights: dict[str, Tensor] = {}
+
+    def train(
+        self,
+        X: NDArray[np.float32],
+        codes: NDArray[np.intp],
+        descriptions: pd.DataFrame,
+        stops: Sequence[int],
+    ) -> Iterator[int]:
+        """Start anew; pause at each of `stops` (numbers of epochs). `codes` are rows of `descriptions`."""
+        torch = import_torch()
+        rows, labels = torch.from_numpy(self._features(X)), torch.from_numpy(codes)
+        A = torch.from_numpy(self._signatures(descriptions))
+        self.weights = {
+            "seen": torch.zeros(rows.shape[1], self.n_known),
+            "seen_bias": torch.zeros(self.n_known),
+            "unseen": torch.zeros(rows.shape[1], A.shape[1]),
+            "gate": torch.zeros(2 * K),
+            "gate_bias": torch.zeros(1),
+        }
+        for tensor in self.weights.values():
+            tensor.requires_grad_()
+        adam = torch.optim.Adam(self.weights.values(), **self.adam, fused=True)
+        generator = torch.Generator().manual_seed(self.seed)
+        for epoch in range(1, max(stops) + 1):
+            for batch in torch.randperm(len(rows), generator=generator).split(self.batch_size):
+                adam.zero_grad()
+                log_proba, _ = self._forward(rows[batch], A)
+                torch.nn.functional.nll_loss(log_proba, labels[batch]).backward()
+                adam.step()
+            if epoch in stops:
+                yield epoch
+
+    def predict(
+        self, X: NDArray[np.float32], descriptions: pd.DataFrame
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return `log p(y)` (n_samples, n_classes) and `p(S)` (n_samples,)."""
+        torch = import_torch()
+        with torch.inference_mode():
+            rows, A = (torch.from_numpy(part) for part in (self._features(X), self._signatures(descriptions)))
+            log_proba, log_odds = self._forward(rows, A)
+            return log_proba.numpy(), log_odds.sigmoid().numpy()
+
+    def _forward(self, X: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `log p(y)` and the gate's log-odds of "seen"."""
+        torch = import_torch()
+        w = self.weights
+        seen = X @ w["seen"] + w["seen_bias"]
+        joint = X @ w["unseen"] @ A.T
+        strangers = joint[:, self.n_known :]
+        confidences = joint.softmax(dim=1)[:, self.n_known :], (seen / TEMPERATURE).softmax(dim=1)
+        log_odds = torch.cat([_top_k(part) for part in confidences], dim=1) @ w["gate"] + w["gate_bias"]
+        log_sigmoid = torch.nn.functional.logsigmoid
+        of_seen = seen.log_softmax(dim=1) + log_sigmoid(log_odds)[:, None]
+        of_strangers = strangers.log_softmax(dim=1) + log_sigmoid(-log_odds)[:, None]
+        log_proba = torch.cat([of_seen, of_strangers], dim=1)
+        return log_proba, log_odds
+
+    def _features(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        centred = X - self.mean
+        centred /= self.length
+        return centred
+
+    def _signatures(self, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+        centred: NDArray[np.float32] = descriptions.to_numpy() - self.description_mean
+        length = np.linalg.norm(centred, axis=1, keepdims=True)
+        centred /= np.where(length > 0, length, 1)
+        return centred
+
+
+def _top_k(proba: Tensor) -> Tensor:
+    """Return the K largest values of each row, largest first, with zeros where there are fewer."""
+    pad = import_torch().nn.functional.pad
+    return pad(proba, (0, max(0, K - proba.shape[1]))).topk(K, dim=1).values

@@ -1,0 +1,94 @@
+"""What all figures share: colours, line styles, short names, and files that are always the same."""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from cosmo._core.files import write_whole
+
+__all__ = ["LINES", "PALETTE", "SEEN", "UNSEEN", "Line", "save_figure", "shorten"]
+
+PALETTE = ("#999999", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00", "#000000")
+"""Okabe and Ito's colours: told apart by readers with any colour vision."""
+
+SEEN, UNSEEN = "#0072B2", "#D55E00"
+"""The two domains, in every figure that shows both."""
+
+
+class Line(NamedTuple):
+    """How a curve is drawn; the dashes tell curves apart where there is no colour."""
+
+    colour: str
+    dashes: str | tuple[float, tuple[float, ...]]
+    width: float
+
+
+LINES = (
+    Line("#0072B2", "-", 2.2),
+    Line("#E69F00", (0, (5, 1.5)), 1.8),
+    Line("#009E73", (0, (5, 1.5, 1, 1.5)), 1.6),
+    Line("#CC79A7", (0, (1, 1.2)), 1.8),
+    Line("#56B4E9", (0, (9, 2)), 1.6),
+    Line("#D55E00", (0, (3, 1.2, 1, 1.2, 1, 1.2)), 1.6),
+    Line("#000000", "-", 1.0),
+    Line("#999999", (0, (2.5, 1.5)), 1.6),
+)
+"""Styles of curves, the strongest first."""
+
+
+def shorten(name: object, width: int = 24) -> str:
+    """Return a name of at most `width` characters: what is left out is its middle, on one line.
+
+    Examples
+    --------
+    >>> shorten("Black_throated_Blue_Warbler", 16)
+    'Black_th…Warbler'
+    >>> shorten(7)
+    '7'
+    """
+    text = " ".join(str(name).split())
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> tuple[Path, Path]:
+    """Write a figure as `path` + ".png" and `path` + ".svg", whole; the same figure gives the same bytes.
+
+    Parameters
+    ----------
+    figure : Figure
+    path : path
+        Without the suffix; its folder exists.
+    dpi : int
+        Of the PNG.
+
+    Returns
+    -------
+    png, svg : Path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [file.name for file in save_figure(Figure(), Path(folder, "plane"))]
+    ['plane.png', 'plane.svg']
+    """
+    target = Path(path)
+    files = target.with_name(f"{target.name}.png"), target.with_name(f"{target.name}.svg")
+    png, svg = io.BytesIO(), io.BytesIO()
+    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "cosmo"}):
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # a name in another script: drawn as boxes
+        figure.savefig(png, format="png", dpi=dpi, metadata={"Software": None})
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    for file, content in zip(files, (png, svg), strict=True):
+        write_whole(file, content.getvalue())
+    return files

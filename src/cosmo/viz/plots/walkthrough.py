@@ -1,0 +1,233 @@
+"""The walk-through of one decision: both experts, the gate, and the answer without and with smoothing."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
+
+from cosmo.classifier.explain import Explanation
+from cosmo.mixture.smoothing import conditional, total_probability
+from cosmo.viz.plots.style import SEEN, UNSEEN, shorten
+
+__all__ = ["plot_walkthrough"]
+
+
+class _Course(NamedTuple):
+    """One sample from the experts to the answer: distributions over seen, unseen and all classes."""
+
+    seen: NDArray[np.float64]
+    unseen: NDArray[np.float64]
+    p_unseen: float
+    result: NDArray[np.float64]
+
+
+def plot_walkthrough(
+    explanation: Explanation,
+    i: int = 0,
+    *,
+    truth: Hashable | None = None,
+    other: Explanation | None = None,
+    top: int = 5,
+    title: str = "",
+) -> Figure:
+    """Draw how a sample is decided, from what both experts say to the answer without and with smoothing.
+
+    Rows: (a) what the experts say, `p(y,S)` and `p(y,U)`, and what the gate believes; (b) the experts
+    without smoothing and the answer that they would give; (c) the experts after smoothing and the answer.
+    The true class has a thick frame, and its name is bold and marked ▸.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        Of a model with smoothing, from `Cosmo.explain`.
+    i : int
+        Position of the sample.
+    truth : class label, optional
+        The sample's true class.
+    other : Explanation, optional
+        Of the same samples by a model without smoothing, which has its own operating point. By default row
+        (b) is the same model with its smoothing left out.
+    top : int
+        How many classes each panel shows; the true class takes the last place, with its rank, where it is
+        not among them.
+
+    Examples
+    --------
+    >>> one = Explanation(pd.Index(["a", "b"]), pd.Index(["z"]), np.array([[0.9, 0.1]]), np.array([[0.4]]),
+    ...                   np.array([0.7]), np.array([0.6]), np.array([[1.2, 0.4]]), np.array([[0.8]]),
+    ...                   np.array([[0.43, 0.14, 0.43]]))
+    >>> plot_walkthrough(one, truth="a").axes[5].get_title(loc="right")
+    'answer: z (wrong)'
+    """
+    if not -len(explanation) <= i < len(explanation):
+        raise IndexError(f"there is no sample {i}: the explanation has {len(explanation)}")
+    if top < 1:
+        raise ValueError(f"top must be at least 1, got {top}")
+    if truth is not None and truth not in explanation.classes:
+        raise ValueError(f"truth {truth!r} is not among the {len(explanation.classes)} classes")
+    if other is not None and not (
+        len(other) == len(explanation) and other.classes.equals(explanation.classes)
+    ):
+        raise ValueError("other must explain the same samples and classes")
+    plain, smoothed = _without_smoothing(explanation, i, other), _course(explanation, i)
+    figure = Figure(figsize=(11.0, 2.2 + 0.72 * max(top, 3)), layout="constrained")
+    places = figure.subplots(3, 3)
+    drawing = _Drawing(explanation, truth, top)
+    drawing.column(
+        places[:, 0],
+        explanation.seen_classes,
+        [explanation.seen[i], plain.seen, smoothed.seen],
+        ["seen expert, p(y,S)", "p(y|S)", "smoothed, p'(y|S)"],
+    )
+    drawing.column(
+        places[:, 1],
+        explanation.unseen_classes,
+        [explanation.unseen[i], plain.unseen, smoothed.unseen],
+        ["unseen expert, p(y,U)", "p(y|U)", "smoothed, p'(y|U)"],
+    )
+    _draw_gate(places[0, 2], smoothed.p_unseen, None if other is None else plain.p_unseen)
+    drawing.answers(places[1:, 2], [plain.result, smoothed.result])
+    for row, name in zip(
+        places, ("(a) experts\nand gate", "(b) without\nsmoothing", "(c) with\nsmoothing"), strict=True
+    ):
+        row[0].set_ylabel(name, fontsize=9, fontweight="bold", labelpad=8)
+    known = "" if truth is None else f"▸ true class: {shorten(truth, 40)}"
+    figure.suptitle("\n".join(filter(None, [title, known])), fontsize=10, parse_math=False)
+    domains = [
+        Patch(facecolor=SEEN, label="seen class"),
+        Patch(facecolor=UNSEEN, hatch="///", label="unseen class"),
+        Patch(facecolor="white", edgecolor="black", linewidth=2, label="true class"),
+    ]
+    figure.legend(
+        handles=domains[: 2 if truth is None else 3],
+        loc="outside lower center",
+        ncols=3,
+        fontsize=8,
+        frameon=False,
+    )
+    return figure
+
+
+def _course(explanation: Explanation, i: int) -> _Course:
+    return _Course(
+        explanation.smoothed_seen[i],
+        explanation.smoothed_unseen[i],
+        float(explanation.p_unseen[i]),
+        explanation.proba[i],
+    )
+
+
+def _without_smoothing(explanation: Explanation, i: int, other: Explanation | None) -> _Course:
+    if other is not None:
+        return _course(other, i)
+    row = [i]
+    seen, unseen = conditional(explanation.seen[row]), conditional(explanation.unseen[row])
+    p_unseen = explanation.p_unseen[row]
+    return _Course(seen[0], unseen[0], float(p_unseen[0]), total_probability(seen, unseen, p_unseen)[0])
+
+
+class _Drawing:
+    """Bars of classes, coloured by domain, with the true class marked."""
+
+    def __init__(self, explanation: Explanation, truth: Hashable | None, top: int) -> None:
+        self.seen_classes, self.classes = explanation.seen_classes, explanation.classes
+        self.truth, self.top = truth, top
+
+    def column(
+        self,
+        places: NDArray[np.object_],
+        classes: pd.Index,
+        values: list[NDArray[np.float64]],
+        names: list[str],
+    ) -> None:
+        """Draw one expert's panels, with the same classes and the same scale in all rows."""
+        shown = self.best(classes, values[0])
+        most = max(float(one[shown].max()) for one in values)
+        for axes, one, name in zip(places, values, names, strict=True):
+            self.bars(axes, classes, one, shown, most)
+            axes.set_title(name, fontsize=9)
+
+    def answers(self, places: NDArray[np.object_], values: list[NDArray[np.float64]]) -> None:
+        """Draw the final distributions, each with its own best classes, on the same scale."""
+        most = max(float(one.max()) for one in values)
+        for axes, one in zip(places, values, strict=True):
+            shown = self.best(self.classes, one)
+            self.bars(axes, self.classes, one, shown, most)
+            answer = self.classes[int(one.argmax())]
+            judged = "" if self.truth is None else " (right)" if answer == self.truth else " (wrong)"
+            text = f"answer: {shorten(answer, 26)}{judged}"
+            axes.set_title(text, loc="right", fontsize=9, fontweight="bold", parse_math=False)
+
+    def best(self, classes: pd.Index, values: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Return positions of the largest values; the true class, if it is one of these classes, is there."""
+        order = np.argsort(-values, kind="stable")
+        rank = np.flatnonzero(classes[order] == self.truth)
+        if rank.size and rank[0] >= self.top:
+            return np.append(order[: self.top - 1], order[rank])
+        return order[: self.top]
+
+    def bars(
+        self, axes: Axes, classes: pd.Index, values: NDArray[np.float64], shown: NDArray[np.intp], most: float
+    ) -> None:
+        """Draw the classes at the positions `shown`."""
+        names = []
+        for place, k in enumerate(shown):
+            one, value = classes[k], float(values[k])
+            seen, true = one in self.seen_classes, one == self.truth
+            _bar(axes, place, value, seen=seen, true=true)
+            rank = int((values > value).sum())
+            names.append(
+                f"{'▸ ' if true else ''}{shorten(one, 26)}{f' (#{rank + 1})' if rank > place else ''}"
+            )
+        axes.set_yticks(range(len(names)), names)
+        for label, k in zip(axes.get_yticklabels(), shown, strict=True):
+            label.set(
+                fontsize=8, parse_math=False, fontweight="bold" if classes[k] == self.truth else "normal"
+            )
+        _finish(axes, most, self.top)
+
+
+def _bar(axes: Axes, place: int, value: float, *, seen: bool, true: bool = False) -> None:
+    axes.barh(
+        place,
+        value,
+        height=0.72,
+        color=SEEN if seen else UNSEEN,
+        hatch="" if seen else "///",
+        edgecolor="black",
+        linewidth=2 if true else 0,
+    )
+    text = f"{value:.3f}" if value >= 0.0005 or value == 0 else "< 0.001"
+    axes.annotate(text, (value, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=7.5)
+
+
+def _draw_gate(axes: Axes, p_unseen: float, plain: float | None) -> None:
+    """Draw the gate's belief; `plain` is that of a model of its own without smoothing."""
+    beliefs = {"p(S)": 1 - p_unseen, "p(U)": p_unseen}
+    if plain is not None:
+        beliefs = {
+            "p(S) of (b)": 1 - plain,
+            "p(U) of (b)": plain,
+            "p(S) of (c)": 1 - p_unseen,
+            "p(U) of (c)": p_unseen,
+        }
+    for place, (name, value) in enumerate(beliefs.items()):
+        _bar(axes, place, value, seen=name.startswith("p(S)"))
+    axes.set_yticks(range(len(beliefs)), list(beliefs), fontsize=8)
+    axes.set_title("the gate's belief", fontsize=9)
+    _finish(axes, 1.0, max(len(beliefs), 3))
+    axes.set_xticks([0, 0.5, 1])
+
+
+def _finish(axes: Axes, most: float, slots: int) -> None:
+    axes.set(xlim=(0, 1.25 * most or 1.0), ylim=(slots - 0.4, -0.6))
+    axes.tick_params(axis="x", labelsize=7)
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["right", "top"]].set_visible(False)

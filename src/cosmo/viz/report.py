@@ -1,0 +1,69 @@
+"""Files that a run leaves behind: results, curves, figure and a page to look at."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from cosmo._core.files import write_whole
+from cosmo.evaluation.run import Evaluation, Experiment
+from cosmo.viz.page import experiment_view, render_page
+from cosmo.viz.plots import plot_plane
+
+__all__ = ["write_report"]
+
+
+def write_report(
+    experiment: Experiment,
+    folder: str | os.PathLike[str],
+    *,
+    summary: pd.DataFrame | None = None,
+    extra: dict[str, Any] | None = None,
+) -> Path:
+    """Write `results.json`, `curves.csv`, `plane.png` and `report.html`; return the page's path.
+
+    Each file appears whole or not at all.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    folder : path
+        Made if it does not exist.
+    summary : DataFrame, optional
+        Of repetitions (`cosmo.evaluation.run.summarise`), for the page.
+    extra : dict, optional
+        More entries for `results.json`.
+    """
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    figure = plot_plane(experiment.evaluations, title=f"{experiment.dataset.name}: seen-unseen plane")
+    png = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # a name in another script: drawn as boxes
+        figure.savefig(png, format="png", dpi=150)
+    page = render_page(experiment_view(experiment, summary))
+    results = {**experiment.to_dict(), **(extra or {})}
+    write_whole(target / "results.json", json.dumps(results, indent=2).encode())
+    write_whole(target / "curves.csv", _curves(experiment.evaluations).encode())
+    write_whole(target / "plane.png", png.getvalue())
+    write_whole(target / "report.html", page.encode())
+    return target / "report.html"
+
+
+def _curves(evaluations: Sequence[Evaluation]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["method", "threshold", "acc_ts", "acc_tr", "acc_h"])
+    for one in evaluations:
+        curve = one.curve
+        for point in zip(curve.thresholds, curve.acc_ts, curve.acc_tr, curve.acc_h, strict=True):
+            writer.writerow([one.name, *(float(value) for value in point)])
+    return text.getvalue()

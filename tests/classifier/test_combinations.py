@@ -1,0 +1,343 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from cosmo.classifier.combinations import (
+    PRIOR_WEIGHTS,
+    SOFTNESSES,
+    CalibratedStacking,
+    GatedMixture,
+    OperatingPoint,
+)
+from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
+from cosmo.metrics.accuracy import gzsl_scores
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.smoothing import calibrated_stacking
+
+N_SEEN, N_UNSEEN = 6, 4
+SEEN_CLASSES = pd.Index([f"s{i}" for i in range(N_SEEN)])
+UNSEEN_CLASSES = pd.Index([f"u{i}" for i in range(N_UNSEEN)])
+
+
+def soft_max(values: np.ndarray) -> np.ndarray:
+    powers = np.exp(values - values.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def sample_joint(n: int = 150, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Both experts' soft-max outputs, right more often than not, and the true columns."""
+    rng = np.random.default_rng(seed)
+    target = rng.integers(0, N_SEEN + N_UNSEEN, n)
+    truth = np.eye(N_SEEN + N_UNSEEN)[target]
+    seen = soft_max(3 * truth[:, :N_SEEN] + rng.normal(size=(n, N_SEEN)))
+    bias = np.r_[np.full(N_SEEN, 1.0), np.zeros(N_UNSEEN)]  # zero-shot experts prefer seen classes
+    joint = soft_max(2 * truth + bias + rng.normal(size=truth.shape))
+    return seen, joint, target
+
+
+def sample(n: int = 150, seed: int = 0) -> ExpertOutputs:
+    seen, joint, target = sample_joint(n, seed)
+    return ExpertOutputs.from_joint(seen, joint, SEEN_CLASSES, UNSEEN_CLASSES, target=target)
+
+
+def measured(outputs: ExpertOutputs, predicted: np.ndarray) -> tuple[float, float, float]:
+    classes = outputs.classes
+    return gzsl_scores(classes[outputs.labels], classes[predicted], SEEN_CLASSES, UNSEEN_CLASSES)
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "adaptive": {"smoothing": "adaptive"},
+    "constant": {"smoothing": "constant"},
+    "none": {"smoothing": "none"},
+    "hard": {"smoothing": "none", "hard": True},
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+class TestGatedMixture:
+    def test_the_validation_point_is_what_the_predictions_give(self, name: str):
+        out = sample()
+        model = GatedMixture(ConfidenceGate(), **VARIANTS[name]).fit(out)
+        np.testing.assert_allclose(model.validation_point_[1:], measured(out, model.predict(out)))
+        assert model.validation_point_.threshold == model.operating_point_.threshold
+
+    def test_no_candidate_is_better(self, name: str):
+        out = sample(60)
+        model = GatedMixture(**VARIANTS[name]).fit(out)
+        seen_points = 0
+        for softness in SOFTNESSES:
+            for prior_weight in PRIOR_WEIGHTS if name == "constant" else (0.0,):
+                model_at = clone(model)
+                model_at.gate_ = model.gate_
+                model_at.operating_point_ = OperatingPoint(0.0, softness, prior_weight)
+                curve = model_at.curve(out)
+                assert curve.acc_h.max() <= model.validation_point_.acc_h + 1e-12
+                seen_points += len(curve.acc_h)
+        assert seen_points > 60
+
+    def test_the_choice_comes_from_the_given_values(self, name: str):
+        model = GatedMixture(**VARIANTS[name], softnesses=(0.07,), prior_weights=(0.35,)).fit(sample(60))
+        assert model.operating_point_.softness == (1.0 if name == "hard" else 0.07)
+        assert model.operating_point_.prior_weight == (0.35 if name == "constant" else 0.0)
+
+    def test_curve_at_the_operating_point(self, name: str):
+        out = sample()
+        model = GatedMixture(**VARIANTS[name]).fit(out)
+        point = model.curve(out).at(model.operating_point_.threshold)
+        np.testing.assert_allclose(point, model.validation_point_[1:])
+
+    def test_predictions_come_from_one_of_the_experts(self, name: str):
+        out = sample()
+        model = GatedMixture(**VARIANTS[name]).fit(out)
+        unseen = model.takes_for_unseen(out)
+        assert 0 < unseen.sum() < len(out)
+        predicted = model.predict(out)
+        np.testing.assert_array_equal(predicted[unseen], N_SEEN + out.unseen.argmax(axis=1)[unseen])
+        np.testing.assert_array_equal(predicted[~unseen], out.seen.argmax(axis=1)[~unseen])
+
+    def test_what_hangs_in_the_balance(self, name: str):
+        out = sample()
+        model = GatedMixture(ConfidenceGate(), **VARIANTS[name]).fit(out)
+        point, flips = model.operating_point_, np.sort(model.flips(out))
+        wide = np.argmax(np.diff(flips))
+        for off, found in ((0.5, 1), (-0.5, 1), (2.0, 0), (-2.0, 0)):
+            near = flips[wide] + off * 1e-4 * (1 + point.softness)
+            model.operating_point_ = point._replace(threshold=near)
+            columns, undecided = model.decide(out)
+            np.testing.assert_array_equal(columns, model.predict(out))
+            assert np.isin(np.argmin(np.abs(model.flips(out) - near)), undecided) == found
+
+    @pytest.mark.parametrize(("threshold", "unseen"), [(-1e9, False), (1e9, True)])
+    def test_only_the_expert_that_answers_has_rivals(self, name: str, threshold: float, unseen: bool):
+        out = sample()
+        out.seen[[3, 5]] = 1 / N_SEEN
+        out.unseen[[3, 7]] = 0.1
+        model = GatedMixture(ConfidenceGate(), **VARIANTS[name]).fit(out)
+        model.operating_point_ = model.operating_point_._replace(threshold=threshold)
+        assert model.decide(out)[1].tolist() == ([3, 7] if unseen else [3, 5])
+
+    def test_unlabelled_outputs_can_be_predicted(self, name: str):
+        out = sample()
+        model = GatedMixture(**VARIANTS[name]).fit(out)
+        bare = ExpertOutputs(SEEN_CLASSES, UNSEEN_CLASSES, out.seen, out.unseen)
+        np.testing.assert_array_equal(model.predict(bare), model.predict(out))
+        with pytest.raises(ValueError, match="no true classes"):
+            model.curve(bare)
+
+    def test_refitting_forgets(self, name: str):
+        model = GatedMixture(ConfidenceGate(), **VARIANTS[name])
+        twice = clone(model).fit(sample(seed=1)).fit(sample(seed=2))
+        assert twice.operating_point_ == clone(model).fit(sample(seed=2)).operating_point_
+
+
+class TestGate:
+    def test_it_learns_from_two_of_every_three_rows(self):
+        out = sample()
+        rows = np.arange(len(out))[np.arange(len(out)) % 3 != 0]
+        expected = ConfidenceGate().fit(out[rows])
+        model = GatedMixture(ConfidenceGate()).fit(out)
+        np.testing.assert_allclose(model.gate_.weights_, expected.weights_)
+
+    def test_it_learns_from_all_rows_of_other_hold_outs(self):
+        out, other = sample(), sample(seed=7)
+        rows = np.arange(len(out))[np.arange(len(out)) % 3 != 0]
+        expected = ConfidenceGate().fit(out[rows], other)
+        model = GatedMixture(ConfidenceGate()).fit(out, other)
+        np.testing.assert_allclose(model.gate_.weights_, expected.weights_)
+        assert model.validation_point_ == model.operate_at(out).validation_point_
+
+    def test_open_parameters_are_decided_on_the_other_rows(self):
+        out = sample()
+        rows = np.arange(len(out))
+        train, val = rows[rows % 3 != 0], rows[::3]
+        expected = ConfidenceGate(k=None).tuned(out[train], out[val])
+        assert GatedMixture(ConfidenceGate(k=None)).fit(out).gate_.k == expected.k
+
+    def test_the_given_gate_is_left_unfitted(self):
+        gate = ConfidenceGate()
+        GatedMixture(gate).fit(sample())
+        assert not hasattr(gate, "weights_")
+
+    def test_the_default_is_max_softmax(self):
+        assert isinstance(GatedMixture().fit(sample()).gate_, MaxSoftmaxGate)
+
+    def test_one_domain_alone(self):
+        out = sample()
+        with pytest.raises(ValueError, match="both seen and unseen classes"):
+            GatedMixture(ConfidenceGate()).fit(out[out.is_seen])
+
+    def test_belief(self):
+        out = sample()
+        model = GatedMixture().fit(out)
+        model.operating_point_ = OperatingPoint(0.6, 0.2)
+        expected = 1 / (1 + np.exp((out.seen.max(axis=1) - 0.6) / 0.2))
+        np.testing.assert_allclose(model.belief(out), expected)
+
+    def test_a_hard_gate_decides_alone(self):
+        out = sample()
+        model = GatedMixture(smoothing="none", hard=True).fit(out)
+        model.operating_point_ = OperatingPoint(0.6)
+        looks_unseen = out.seen.max(axis=1) < 0.6
+        assert 0 < looks_unseen.sum() < len(out)
+        np.testing.assert_allclose(model.belief(out), looks_unseen, atol=1e-12)
+        np.testing.assert_array_equal(model.takes_for_unseen(out), looks_unseen)
+        np.testing.assert_array_equal(model.scores(out).argmax(axis=1), model.predict(out))
+
+
+class TestOperateAt:
+    def test_floors_are_kept_at_the_best_price(self):
+        out = sample()
+        model = GatedMixture(ConfidenceGate()).fit(out)
+        free = model.validation_point_
+        floor = (free.acc_ts + model.curve(out).acc_ts.max()) / 2
+        assert floor > free.acc_ts
+        model.operate_at(out, min_unseen=floor)
+        assert model.validation_point_.acc_ts >= floor - 1e-12
+        assert model.validation_point_.acc_h <= free.acc_h
+        allowed = [
+            curve.acc_h[curve.acc_ts >= floor - 1e-12].max()
+            for _, _, curve in model.candidates(out)
+            if (curve.acc_ts >= floor - 1e-12).any()
+        ]
+        assert model.validation_point_.acc_h == pytest.approx(max(allowed))
+
+    def test_a_floor_for_seen_classes(self):
+        out = sample()
+        model = GatedMixture(ConfidenceGate()).fit(out)
+        floor = model.validation_point_.acc_tr + 0.02
+        model.operate_at(out, min_seen=floor)
+        assert measured(out, model.predict(out))[1] >= floor - 1e-12
+
+    def test_unreachable_floors(self):
+        out = sample()
+        model = GatedMixture().fit(out)
+        before = model.operating_point_
+        with pytest.raises(ValueError, match="no point of the curve has Acc_tr >= 1 and Acc_ts >= 1"):
+            model.operate_at(out, min_seen=1, min_unseen=1)
+        assert model.operating_point_ == before
+
+    def test_returning_to_the_best(self):
+        out = sample()
+        model = GatedMixture().fit(out)
+        best = model.operating_point_
+        most = model.curve(out).acc_ts.max()
+        moved = model.operate_at(out, min_unseen=most).operating_point_
+        assert moved != best
+        assert model.operate_at(out).operating_point_ == best
+
+
+class TestErrors:
+    def test_unknown_smoothing(self):
+        with pytest.raises(ValueError, match="one of none, constant, adaptive; got 'laplace'"):
+            GatedMixture(smoothing="laplace").fit(sample(30))  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("smoothing", ["adaptive", "constant"])
+    def test_a_hard_gate_has_nothing_to_smooth(self, smoothing: Any):
+        with pytest.raises(ValueError, match="use smoothing='none'"):
+            GatedMixture(smoothing=smoothing, hard=True).fit(sample(30))
+
+    @pytest.mark.parametrize("softness", [0.0, -1.0, np.nan])
+    def test_softness_must_be_positive(self, softness: float):
+        with pytest.raises(ValueError, match="softness(es)? must be (positive|a number)"):
+            GatedMixture(softnesses=(1.0, softness)).fit(sample(30))
+
+    @pytest.mark.parametrize("prior_weight", [-0.05, 1.05, np.nan])
+    def test_prior_weights_lie_between_0_and_1(self, prior_weight: float):
+        with pytest.raises(ValueError, match=r"prior_weights?\b.* between 0 and 1"):
+            GatedMixture(smoothing="constant", prior_weights=(0.5, prior_weight)).fit(sample(30))
+
+    @pytest.mark.parametrize("name", ["softnesses", "prior_weights"])
+    def test_nothing_to_choose_from(self, name: str):
+        with pytest.raises(ValueError, match=name):
+            GatedMixture(smoothing="constant", **{name: ()}).fit(sample(30))
+
+    def test_no_true_classes(self):
+        out = sample(30)
+        with pytest.raises(ValueError, match="no true classes"):
+            GatedMixture().fit(ExpertOutputs(SEEN_CLASSES, UNSEEN_CLASSES, out.seen, out.unseen))
+
+
+def test_parameters_survive_cloning():
+    model = GatedMixture(MaxSoftmaxGate(3.0), smoothing="constant", softnesses=(1.0,), prior_weights=(0.1,))
+    copy = clone(model)
+    assert copy.gate.temperature == 3.0
+    assert (copy.smoothing, copy.hard, copy.softnesses, copy.prior_weights) == (
+        "constant",
+        False,
+        (1.0,),
+        (0.1,),
+    )
+
+
+def test_the_grids_of_the_paper_are_covered():
+    assert set(SOFTNESSES) >= {0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10}
+    expert_weights = sorted(round(1 - prior_weight, 2) for prior_weight in PRIOR_WEIGHTS)
+    assert expert_weights == [round(0.05 * i, 2) for i in range(1, 21)]
+
+
+class TestCalibratedStacking:
+    def test_zero_is_the_plain_expert(self):
+        _, joint, _ = sample_joint()
+        out = sample()
+        np.testing.assert_array_equal(CalibratedStacking(0.0).fit(out).predict(out), joint.argmax(axis=1))
+
+    @pytest.mark.parametrize("constant", [-0.3, 0.1, 0.45])
+    def test_the_constant_comes_off_seen_classes(self, constant: float):
+        _, joint, _ = sample_joint()
+        out = sample()
+        expected = calibrated_stacking(joint[:, :N_SEEN], joint[:, N_SEEN:], constant).argmax(axis=1)
+        np.testing.assert_array_equal(CalibratedStacking(constant).fit(out).predict(out), expected)
+
+    def test_a_tie_goes_to_the_seen_class(self):
+        joint = np.array([[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]])  # exact in binary: margins 1/4 and -1/4
+        out = ExpertOutputs.from_joint(
+            np.full((2, 2), 0.5), joint, SEEN_CLASSES[:2], UNSEEN_CLASSES[:1], target=np.array([0, 2])
+        )
+        for constant, expected in [(-0.25, [0, 0]), (0.0, [0, 2]), (0.25, [0, 2]), (0.26, [2, 2])]:
+            assert CalibratedStacking(constant).fit(out).predict(out).tolist() == expected
+
+    def test_the_best_constant(self):
+        _, joint, _ = sample_joint()
+        out = sample()
+        model = CalibratedStacking().fit(out)
+        np.testing.assert_allclose(model.validation_point_[1:], measured(out, model.predict(out)))
+        grid = [
+            measured(out, calibrated_stacking(joint[:, :N_SEEN], joint[:, N_SEEN:], c).argmax(axis=1))[2]
+            for c in np.arange(-1.5, 1.5, 0.02)
+        ]
+        assert model.validation_point_.acc_h >= max(grid) - 1e-12
+        assert model.validation_point_.acc_h > grid[75]  # better than the plain expert at 0
+
+    def test_the_seen_expert_is_not_asked(self):
+        seen, joint, target = sample_joint()
+        out = sample()
+        other = ExpertOutputs.from_joint(
+            seen[:, ::-1].copy(), joint, SEEN_CLASSES, UNSEEN_CLASSES, target=target
+        )
+        model = CalibratedStacking().fit(out)
+        np.testing.assert_array_equal(model.predict(other), model.predict(out))
+
+    def test_scores_of_any_scale(self):
+        seen, joint, target = sample_joint()
+        logits = 40 * np.log(joint) + 7
+        out = ExpertOutputs.from_joint(
+            seen, joint, SEEN_CLASSES, UNSEEN_CLASSES, scores=logits, target=target
+        )
+        model = CalibratedStacking().fit(out)
+        expected = calibrated_stacking(
+            logits[:, :N_SEEN], logits[:, N_SEEN:], model.operating_point_.threshold
+        ).argmax(axis=1)
+        np.testing.assert_array_equal(model.predict(out), expected)
+
+    def test_outputs_without_the_experts_scores(self):
+        out = sample()
+        bare = ExpertOutputs(SEEN_CLASSES, UNSEEN_CLASSES, out.seen, out.unseen, target=out.target)
+        with pytest.raises(ValueError, match="lack the unseen expert's scores"):
+            CalibratedStacking().fit(bare)
+        with pytest.raises(ValueError, match="lack the unseen expert's scores"):
+            CalibratedStacking(0.1).fit(bare).predict(bare)

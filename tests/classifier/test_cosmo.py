@@ -1,0 +1,402 @@
+"""`Cosmo`, the estimator: behaviour, bad input, and scikit-learn's own checks."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from cosmo import DAP, ESZSL, ConfidenceGate, Cosmo, MaxSoftmaxGate
+from cosmo.data import load_glyphs
+from cosmo.data.splits import Protocol, hold_out
+from cosmo.metrics.accuracy import gzsl_scores
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_glyphs(n_classes=40, samples_per_class=15, seed=3)
+
+
+@pytest.fixture(scope="module")
+def train(data):
+    rows = data.split.trainval
+    return data.features[rows], data.labels[rows]
+
+
+@pytest.fixture(scope="module")
+def test(data):
+    rows = np.concatenate([data.split.test_seen, data.split.test_unseen])
+    return data.features[rows], data.labels[rows]
+
+
+@pytest.fixture(scope="module")
+def fitted(data, train):
+    return Cosmo(data.descriptions).fit(*train)
+
+
+@pytest.fixture
+def model(data, fitted):
+    """A copy that a test may change."""
+    copy = clone(fitted)
+    copy.__dict__.update(fitted.__dict__)
+    copy.combination_ = clone(fitted.combination_)
+    copy.combination_.__dict__.update(fitted.combination_.__dict__)
+    return copy
+
+
+def accuracies(model, test):
+    return gzsl_scores(test[1], model.predict(test[0]), model.seen_classes_, model.unseen_classes_)
+
+
+def test_recognises_classes_it_has_never_seen(model, test):
+    scores = accuracies(model, test)
+    assert scores.acc_ts > 0.3  # chance is 1/40
+    assert scores.acc_tr > 0.3
+
+
+def test_probabilities_are_distributions_over_the_table(model, data, test):
+    proba = model.predict_proba(test[0])
+    assert proba.shape == (len(test[0]), 40)
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-5)
+    assert proba.min() >= 0
+    np.testing.assert_array_equal(model.classes_, data.classes)
+
+
+@pytest.mark.parametrize("smoothing", ["adaptive", "constant", "none"])
+def test_prediction_is_the_most_probable_class(data, train, test, smoothing):
+    model = Cosmo(data.descriptions, smoothing=smoothing).fit(*train)
+    best = model.classes_[model.predict_proba(test[0]).argmax(axis=1)]
+    np.testing.assert_array_equal(best, model.predict(test[0]))
+
+
+def test_score_is_acc_h(model, test):
+    assert model.score(*test) == pytest.approx(accuracies(model, test).acc_h)
+
+
+def test_score_of_one_domain_is_its_accuracy(model, data):
+    rows = data.split.test_unseen
+    truth, guess = data.labels[rows], model.predict(data.features[rows])
+    expected = np.mean([(guess[truth == c] == c).mean() for c in truth.unique()])
+    assert model.score(data.features[rows], truth) == pytest.approx(expected)
+
+
+def test_same_seed_same_model(data, train, test):
+    one, two = (Cosmo(data.descriptions, random_state=7).fit(*train).predict_proba(test[0]) for _ in "12")
+    np.testing.assert_array_equal(one, two)
+
+
+def test_the_default_hold_out_follows_random_state(data, train):
+    points = {Cosmo(data.descriptions, random_state=s).fit(*train).operating_point_ for s in (0, 1)}
+    assert len(points) == 2
+
+
+def test_unseen_classes_take_no_part_in_fitting(data, train):
+    """Changing the description of an unseen class changes nothing but what is said about it."""
+    other = data.descriptions.copy()
+    other.loc[data.unseen_classes] = 1 - other.loc[data.unseen_classes]
+    one, two = (Cosmo(table).fit(*train) for table in (data.descriptions, other))
+    assert one.operating_point_ == two.operating_point_
+    assert one.experts_.unseen.get_params() == two.experts_.unseen.get_params()
+    np.testing.assert_array_equal(one.combination_.gate_.weights_, two.combination_.gate_.weights_)
+
+
+def test_any_labels(data, train, test):
+    """Integers with gaps, and rows and table in another order, give the same answers."""
+    rename = {label: 7 * i + 100 for i, label in enumerate(data.classes)}
+    order = np.random.default_rng(0).permutation(len(data.classes))
+    table = data.descriptions.rename(index=rename).iloc[order]
+    held = hold_out(train[1], seed=0)
+    plain = Cosmo(data.descriptions, hold_out=held).fit(*train).predict(test[0])
+    renamed = Cosmo(table, hold_out=held).fit(train[0], train[1].map(rename)).predict(test[0])
+    agree = np.mean(pd.Index(plain).map(rename).to_numpy() == renamed)
+    assert agree > 0.995  # solvers sum in another order, so a tie may fall the other way
+
+
+def test_tuple_labels(data, train, test):
+    rename = {label: ("glyph", label) for label in data.classes}
+    table = data.descriptions.set_axis(pd.Index(list(rename.values()), tupleize_cols=False))
+    y = np.empty(len(train[1]), dtype=object)
+    y[:] = [rename[label] for label in train[1]]
+    with pytest.raises(ValueError, match="label"):
+        Cosmo(table).fit(train[0], y)  # scikit-learn's y is strings or numbers
+
+
+def test_descriptions_as_a_dict(data, train, test, fitted):
+    table = {label: row.to_numpy() for label, row in data.descriptions.iterrows()}
+    np.testing.assert_array_equal(Cosmo(table).fit(*train).predict(test[0]), fitted.predict(test[0]))
+
+
+def test_the_parts_can_be_exchanged(data, train, test):
+    model = Cosmo(
+        data.descriptions,
+        seen=make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500)),
+        unseen=DAP(C=0.01),
+        gate=MaxSoftmaxGate(temperature=3.0),
+        smoothing="none",
+        softnesses=(0.1, 1.0),
+    ).fit(*train)
+    assert model.score(*test) > 0.15
+    assert model.operating_point_.softness in (0.1, 1.0)
+
+
+def test_two_seen_classes_are_enough(data):
+    table = data.descriptions
+    rows = np.flatnonzero(data.labels.isin(data.seen_classes[:2]))
+    model = Cosmo(table.iloc[:, :]).fit(data.features[rows], data.labels[rows])
+    assert set(model.seen_classes_) == set(data.seen_classes[:2])
+    assert model.predict_proba(data.features[:3]).shape == (3, 40)
+
+
+def test_open_gate_parameters_are_decided(data, train):
+    model = Cosmo(data.descriptions, gate=ConfidenceGate(k=None, temperatures=None)).fit(*train)
+    assert model.combination_.gate_.k is not None
+    assert model.combination_.gate_.temperatures is not None
+
+
+def test_protocol_and_estimator_agree_on_the_hold_out(data):
+    protocol = Protocol(data, seed=11)
+    training = protocol.training()
+    model = Cosmo(data.descriptions, hold_out=protocol.training_hold_out()).fit(training.X, training.y)
+    outputs = model.validation_outputs_
+    np.testing.assert_array_equal(outputs.classes[outputs.labels], data.labels[protocol.hold_out.gzsl_val])
+
+
+class TestRows:
+    """What is asked about is looked at, even where that is left to the experts."""
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("ask", ["predict", "predict_proba", "predict_top"])
+    def test_what_is_not_finite_is_refused(self, model, test, bad, ask):
+        X = test[0].astype(np.float32)
+        X[-1, 3] = bad
+        for rows in (X, X[-1:]):
+            with pytest.raises(ValueError, match="NaN" if np.isnan(bad) else "infinity"):
+                getattr(model, ask)(rows)
+
+    def test_wrong_width_is_refused(self, model, test):
+        X = test[0].astype(np.float32)
+        for rows in (X[:, 1:], X[0]):
+            with pytest.raises(ValueError, match=r"features|2D array"):
+                model.predict(rows)
+        with pytest.raises(ValueError, match="0 sample"):
+            model.predict(X[:0])
+
+    @pytest.mark.filterwarnings("ignore:the matrix subclass")
+    def test_a_matrix_is_refused_as_in_training(self, model, test):
+        with pytest.raises(TypeError, match=r"np\.matrix"):
+            model.predict(np.asmatrix(test[0], dtype=np.float32))
+
+    def test_features_that_are_too_large(self, model, test):
+        X = np.full_like(test[0][:2], 3e38, dtype=np.float32)
+        with pytest.raises(ValueError, match=r"not finite|NaN or infinite"):
+            model.predict(X)
+
+    def test_the_most_probable_classes(self, model, test):
+        labels, proba, p_seen = model.predict_top(test[0], 4)
+        order = np.argsort(-model.predict_proba(test[0]), axis=1)[:, :4]
+        np.testing.assert_array_equal(labels, model.classes_[order])
+        np.testing.assert_array_equal(labels[:, 0], model.predict(test[0]))
+        np.testing.assert_allclose(proba, -np.sort(-model.predict_proba(test[0]), axis=1)[:, :4])
+        np.testing.assert_allclose(p_seen, 1 - model.explain(test[0]).p_unseen)
+
+
+class TestOperateAt:
+    def test_floor_on_seen_accuracy(self, model):
+        best = model.combination_.validation_point_
+        floor = (1 + best.acc_tr) / 2 * model.validation_curve_.acc_tr.max()
+        model.operate_at(min_seen=floor)
+        point = model.validation_curve_.at(model.operating_point_.threshold)
+        assert point.acc_tr >= floor
+        assert point.acc_ts <= best.acc_ts
+
+    def test_without_arguments_returns_to_the_best(self, model):
+        before = model.operating_point_
+        model.operate_at(min_unseen=0.6).operate_at()
+        assert model.operating_point_ == before
+
+    def test_by_hand_moves_samples_between_domains(self, model, test):
+        everything_seen = model.operate_at(threshold=-1e6).predict(test[0])
+        assert np.isin(everything_seen, model.seen_classes_).all()
+        everything_unseen = model.operate_at(threshold=1e6).predict(test[0])
+        assert np.isin(everything_unseen, model.unseen_classes_).all()
+
+    def test_unreachable_floor(self, model):
+        with pytest.raises(ValueError, match="no point of the curve"):
+            model.operate_at(min_seen=0.999, min_unseen=0.999)
+
+    def test_floor_and_threshold_together(self, model):
+        with pytest.raises(ValueError, match="not both"):
+            model.operate_at(min_seen=0.5, threshold=0.3)
+
+    def test_softness_must_be_positive(self, model):
+        with pytest.raises(ValueError, match="softness must be positive"):
+            model.operate_at(softness=0.0)
+
+
+class TestAddClasses:
+    def test_a_class_added_later_equals_a_class_known_from_the_start(self, data, train, test):
+        late = data.unseen_classes[:3]
+        held = hold_out(train[1], seed=0)
+        early = Cosmo(data.descriptions, hold_out=held).fit(*train)
+        grown = Cosmo(data.descriptions.drop(late), hold_out=held).fit(*train)
+        assert not np.isin(grown.predict(test[0]), late).any()
+        grown.add_classes(data.descriptions.loc[late])
+        np.testing.assert_array_equal(grown.predict(test[0]), early.predict(test[0]))
+        assert np.isin(grown.predict(test[0]), late).any()
+        assert grown.predict_proba(test[0]).shape[1] == 40
+
+    def test_from_a_dict_and_with_columns_in_any_order(self, model, data, test):
+        row = data.descriptions.loc[[data.unseen_classes[0]]]
+        model.add_classes({"new": row.to_numpy()[0]})
+        model.add_classes(row.set_axis(["newer"]).iloc[:, ::-1])
+        proba = pd.DataFrame(model.predict_proba(test[0]), columns=model.classes_)
+        np.testing.assert_allclose(proba["new"], proba["newer"])
+
+    def test_refuses_what_it_has(self, model, data):
+        with pytest.raises(ValueError, match="exists already"):
+            model.add_classes(data.descriptions.iloc[[0]])
+
+    def test_refuses_other_attributes(self, model, data):
+        with pytest.raises(ValueError, match="same 4[0-9] attributes|same [0-9]+ attributes"):
+            model.add_classes(data.descriptions.iloc[[0], :-1].set_axis(["new"]))
+
+    def test_refuses_nan(self, model, data):
+        new = data.descriptions.iloc[[0]].set_axis(["new"]) * np.nan
+        with pytest.raises(ValueError, match="missing or infinite"):
+            model.add_classes(new)
+
+
+class TestBadInput:
+    def test_no_descriptions(self, train):
+        with pytest.raises(ValueError, match="needs descriptions"):
+            Cosmo().fit(*train)
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, 1e39])
+    def test_features_that_are_not_finite(self, data, train, value):
+        X = train[0].astype(np.float64)
+        X[5, 7] = value
+        with pytest.raises(ValueError, match="NaN|infinity"):
+            Cosmo(data.descriptions).fit(X, train[1])
+
+    def test_label_without_description(self, data, train):
+        with pytest.raises(ValueError, match=r"without a description: 'stranger'"):
+            Cosmo(data.descriptions).fit(train[0], ["stranger", *train[1][1:]])
+
+    def test_no_unseen_class(self, data, train):
+        with pytest.raises(ValueError, match="no unseen class"):
+            Cosmo(data.descriptions.loc[data.seen_classes]).fit(*train)
+
+    def test_one_seen_class(self, data, train):
+        one = train[1] == train[1][0]
+        with pytest.raises(ValueError, match="only one class"):
+            Cosmo(data.descriptions).fit(train[0][one], train[1][one])
+
+    def test_lengths_differ(self, data, train):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            Cosmo(data.descriptions).fit(train[0][:-1], train[1])
+
+    def test_seen_expert_without_probabilities(self, data, train):
+        with pytest.raises(TypeError, match="must have predict_proba; LinearSVC has none"):
+            Cosmo(data.descriptions, seen=LinearSVC()).fit(*train)
+
+    def test_unknown_smoothing(self, data, train):
+        with pytest.raises(ValueError, match="smoothing must be one of none, constant, adaptive"):
+            Cosmo(data.descriptions, smoothing="laplace").fit(*train)
+
+    def test_hold_out_of_other_rows(self, data, train):
+        held = hold_out([*train[1], *train[1]], seed=0)
+        with pytest.raises(ValueError, match="beyond"):
+            Cosmo(data.descriptions, hold_out=held).fit(*train)
+
+    def test_hold_out_that_leaks_a_class(self, data, train):
+        held = hold_out(np.roll(train[1], 1), seed=0)
+        with pytest.raises(ValueError, match="held out as unseen has rows in seen_train|without rows"):
+            Cosmo(data.descriptions, hold_out=held).fit(*train)
+
+    @pytest.mark.filterwarnings("ignore:The number of unique classes")
+    def test_classes_of_single_rows(self, data):
+        first = [np.flatnonzero(data.labels == c)[0] for c in data.seen_classes]
+        with pytest.raises(ValueError, match="no class has two rows"):
+            Cosmo(data.descriptions).fit(data.features[first], data.labels[first])
+
+
+class TestInsideScikitLearn:
+    def test_pipeline(self, data, train, test):
+        model = make_pipeline(StandardScaler(), Cosmo(data.descriptions)).fit(*train)
+        assert model.score(*test) > 0.3
+
+    def test_cross_val_score_on_rows(self, data, train):
+        scores = cross_val_score(Cosmo(data.descriptions, unseen=ESZSL(10, 1)), *train, cv=2)
+        assert (scores > 0.2).all()
+
+    def test_cross_val_score_on_classes_measures_zero_shot_accuracy(self, data, train):
+        """Classes that a fold leaves out become unseen, because the table still has them."""
+        scores = cross_val_score(
+            Cosmo(data.descriptions, unseen=ESZSL(10, 1)), *train, cv=GroupKFold(2), groups=train[1]
+        )
+        assert (scores > 2 / 40).all()
+
+    def test_grid_search(self, data, train):
+        search = GridSearchCV(
+            Cosmo(data.descriptions, unseen=ESZSL(10, 1)), {"smoothing": ["adaptive", "none"]}, cv=2
+        ).fit(*train)
+        assert search.best_params_["smoothing"] in ("adaptive", "none")
+
+    def test_clone_keeps_parameters(self, data):
+        model = clone(Cosmo(data.descriptions, gate=ConfidenceGate(k=3), smoothing="none"))
+        assert model.gate.k == 3
+        assert model.smoothing == "none"
+        assert model.descriptions.equals(data.descriptions)
+
+
+class DescribedCosmo(Cosmo):
+    """Cosmo for scikit-learn's checks, which know nothing of descriptions.
+
+    Every class of `y` is described by a random code, and three classes without samples are added.
+    """
+
+    def fit(self, X, y):
+        labels = np.asarray(y)
+        if self.descriptions is None and labels.ndim <= 2:
+            classes = pd.unique(pd.Series(labels.ravel()).dropna())
+            numbers = pd.api.types.is_numeric_dtype(classes)
+            new = [classes.max() + 1 + i if numbers else f"unseen {i}" for i in range(3)]
+            codes = np.random.default_rng(0).random((len(classes) + 3, 6))
+            self.descriptions = pd.DataFrame(codes, index=pd.Index([*classes, *new]))
+            try:
+                return super().fit(X, y)
+            finally:
+                self.descriptions = None
+        return super().fit(X, y)
+
+
+ANSWERS_UNSEEN = "predicts classes that are not in y, by design"
+NOT_APPLICABLE = {
+    "check_classifiers_classes": ANSWERS_UNSEEN,
+    "check_classifiers_train": ANSWERS_UNSEEN,
+}
+
+
+@parametrize_with_checks([DescribedCosmo()], expected_failed_checks=lambda _: NOT_APPLICABLE)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_folds_train_the_gate_on_every_class_as_unseen(data, train, test, fitted):
+    model = Cosmo(data.descriptions, folds=3).fit(*train)
+    one, three = fitted.combination_.gate_, model.combination_.gate_
+    assert (one.weights_ != three.weights_).any()
+    assert accuracies(model, test).acc_h > 0.3
+    # Experts and choices on GZSL-Val are those of the first hold-out.
+    np.testing.assert_array_equal(model.validation_outputs_.unseen, fitted.validation_outputs_.unseen)
+    np.testing.assert_array_equal(model.outputs(test[0]).seen, fitted.outputs(test[0]).seen)
+
+
+def test_too_many_folds(data, train):
+    with pytest.raises(ValueError, match="folds must be between 1 and"):
+        Cosmo(data.descriptions, folds=99).fit(*train)

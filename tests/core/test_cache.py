@@ -1,0 +1,518 @@
+from __future__ import annotations
+
+import gc
+import inspect
+import itertools
+import os
+import subprocess
+import sys
+import types
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+import cosmo._core.cache
+from cosmo._core.cache import Cache, fingerprint
+from cosmo.data.splits import HoldOut
+from cosmo.experts import DEM, ESZSL, LAGO, SJE
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+@dataclass
+class Pair:
+    left: Any
+    right: Any
+
+
+class Own(BaseEstimator):
+    """An estimator of a user."""
+
+    def __init__(self, value: Any = None) -> None:
+        self.value = value
+
+
+def table(**changes: Any) -> pd.DataFrame:
+    columns = pd.MultiIndex.from_tuples([("a", "x"), ("a", "y"), ("b", "x")])
+    options = {"index": ["cat", "dog"], "columns": columns} | changes
+    return pd.DataFrame(np.arange(6, dtype=np.float32).reshape(2, 3), **options)
+
+
+class TestEqualValues:
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (np.arange(6).reshape(2, 3), np.asfortranarray(np.arange(6).reshape(2, 3))),
+            (np.arange(3), np.arange(6)[::2] // 2),
+            ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+            ({"a": {"c": [1], "d": None}}, {"a": {"d": None, "c": [1]}}),
+            (table(), table().copy()),
+            (table(), table().sort_index(ascending=False).sort_index()),
+            (pd.Index(["a", "b"]), pd.Index(["a", "b"], dtype=object)),
+            (ESZSL(gamma=1.0), clone(ESZSL(gamma=1.0))),
+            (ESZSL(), ESZSL(gamma=None)),
+            (make_pipeline(StandardScaler(), LogisticRegression()),) * 2,
+            (HoldOut([0, 1], [2], [3]), HoldOut(np.array([0, 1]), np.array([2]), np.array([3]))),
+            (Pair(1, [2]), Pair(1, [2])),
+            (float("nan"), -float("nan")),
+            (Path("a") / "b", Path("a/b")),
+        ],
+        ids=lambda value: type(value).__name__,
+    )
+    def test_have_one_name(self, one: Any, other: Any):
+        assert fingerprint(one) == fingerprint(other)
+
+    def test_fitting_an_estimator_does_not_matter(self):
+        model = LogisticRegression()
+        before = fingerprint(model)
+        model.fit([[0.0], [1.0]], [0, 1])
+        assert fingerprint(model) == before
+
+    def test_where_checkpoints_are_does_not_matter(self):
+        assert fingerprint(DEM(checkpoints="here")) == fingerprint(DEM(checkpoints="there"))
+        assert fingerprint(DEM(checkpoints="here")) == fingerprint(DEM())
+
+    def test_a_name_is_short_and_fit_for_a_file(self):
+        name = fingerprint("x" * 10_000)
+        assert len(name) == 32
+        assert name.isalnum()
+
+    def test_in_another_process(self):
+        imports = "import cosmo.cli.compare, cosmo.cli.run, cosmo.viz.report, cosmo.viz.plots, cosmo"
+        values = """
+import numpy as np, pandas as pd
+from cosmo.experts import ESZSL, SJE, LAGO, DEM, make_seen_expert
+values = [
+    ESZSL(gamma=1.0), SJE(), LAGO("k-soft"), DEM(), make_seen_expert("lda"),
+    {"b": 1, "a": {"z": "x", "y": 2.5}}, pd.DataFrame({"p": [1.0], "q": [2]}, index=["cat"]), np.eye(2),
+]
+"""
+        code = "from cosmo._core.cache import fingerprint as f\nprint(*map(f, values))"
+        script = f"{imports}\n{values}\n{code}"
+        environment = {**ENVIRONMENT, "PYTHONHASHSEED": "123"}
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True
+        )
+        scope: dict[str, Any] = {}
+        exec(values, scope)
+        assert done.stdout.split() == [fingerprint(value) for value in scope["values"]]
+
+
+class TestDifferentValues:
+    def test_have_different_names(self):
+        array = np.arange(6, dtype=np.float32)
+        values = [
+            *(None, "None", "", 0, 0.0, False, 1, 1.0, True, "1", -0.0, 1 + 1e-15),
+            *(np.int64(1), np.int32(1), np.float32(1), np.float64(1), np.bool_(True), np.str_("1")),
+            *([], (), {}, [1], (1,), [[1]], [1, 2], [2, 1], [[1, 2]], [[1], 2], [1, [2]], [None], [[]]),
+            *({"a": 1}, {"a": 2}, {"b": 1}, {"a": "1"}, {1: "a"}, [("a", 1)], {"a": {}}, {"a": []}),
+            *(array, array[::-1], array.reshape(2, 3), array.reshape(3, 2), array.astype(np.float64)),
+            *(array.astype(np.int32), array.view(np.int32), array.astype(object), list(array), array[:0]),
+            *(array.tobytes(), np.float32(0), np.array(0, np.float32), np.array([0], np.float32)),
+            *(np.zeros((0, 2)), np.zeros((2, 0)), np.array(["a"]), np.array(["a"], dtype=object)),
+            *(pd.Index([0, 1]), pd.Index([1, 0]), pd.Index(["0", "1"]), [0, 1], np.array([0, 1])),
+            *(Path("a"), "a", Pair(1, 2), Pair(2, 1), (1, 2), Pair(Pair(1, 2), 3), Pair(1, Pair(2, 3))),
+        ]
+        names = [fingerprint(value) for value in values]
+        same = [
+            (one, other)
+            for (one, a), (other, b) in itertools.combinations(zip(values, names, strict=True), 2)
+            if a == b
+        ]
+        assert same == []
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (("ab",), ("a", "b")),
+            (("a", "bc"), ("ab", "c")),
+            (("a", "b"), ("b", "a")),
+            (((1, 2),), (1, 2)),
+            ((), ("",)),
+            ((1,), (1, None)),
+        ],
+    )
+    def test_cuts_between_parts_count(self, one: tuple[Any, ...], other: tuple[Any, ...]):
+        assert fingerprint(*one) != fingerprint(*other)
+
+    def test_cuts_between_dicts_count(self):
+        assert fingerprint({"a": {"b": 1}, "c": 2}) != fingerprint({"a": {"b": 1, "c": 2}})
+        assert fingerprint({"a": 1, "b": 2}) != fingerprint({"a": 1}, "b", 2)
+        assert fingerprint([{}, {"a": 1}]) != fingerprint([{"a": 1}, {}])
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            table() + 1,
+            table().iloc[::-1],
+            table().iloc[:, ::-1],
+            table(index=["dog", "cat"]),
+            table(columns=["ax", "ay", "bx"]),
+            table(columns=pd.MultiIndex.from_tuples([("a", "x"), ("b", "y"), ("b", "x")])),
+            table().astype(np.float64),
+            table().T,
+        ],
+    )
+    def test_every_part_of_a_table_counts(self, other: pd.DataFrame):
+        assert fingerprint(table()) != fingerprint(other)
+
+    def test_parameters_of_an_estimator_count(self):
+        models = [
+            *(ESZSL(), ESZSL(gamma=1.0), ESZSL(lam=1.0), ESZSL(gamma=1), ESZSL(centre=False)),
+            *(
+                SJE(),
+                SJE(seed=1),
+                LAGO(),
+                LAGO("singletons"),
+                LogisticRegression(),
+                LogisticRegression(C=2.0),
+            ),
+            make_pipeline(LogisticRegression()),
+            make_pipeline(LogisticRegression(C=2.0)),
+            make_pipeline(StandardScaler(), LogisticRegression()),
+            *(Own(), Own(1), Own(ESZSL()), Own(ESZSL(gamma=1.0)), Own(Own())),
+        ]
+        assert len({fingerprint(model) for model in models}) == len(models)
+
+
+@pytest.fixture
+def edited(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Return a function that makes a module's source look edited."""
+    cosmo._core.cache._code.cache_clear()
+    source = inspect.getsource
+
+    def edit(name: str, addition: str) -> None:
+        def changed(thing: Any) -> str:
+            module = thing.__name__ if isinstance(thing, types.ModuleType) else ""
+            return source(thing) + (addition if module == name else "")
+
+        monkeypatch.setattr(inspect, "getsource", changed)
+        cosmo._core.cache._code.cache_clear()
+
+    yield edit
+    monkeypatch.undo()
+    cosmo._core.cache._code.cache_clear()
+
+
+class TestCode:
+    @pytest.mark.parametrize(
+        "module",
+        ["cosmo.experts.ranking", "cosmo.experts._scaling", "cosmo.experts.base", "cosmo.experts.selection"],
+    )
+    def test_behind_an_expert_counts(self, module: str, edited: Any):
+        before = fingerprint(SJE())
+        edited(module, "\nx = 1\n")
+        assert fingerprint(SJE()) != before
+
+    def test_its_comments_do_not_count(self, edited: Any):
+        before = fingerprint(SJE())
+        edited("cosmo.experts.ranking", "\n\n# a comment\n")
+        assert fingerprint(SJE()) == before
+
+    @pytest.mark.parametrize("module", ["cosmo.experts.lago", "cosmo.cli.compare", "cosmo.viz.plots"])
+    def test_of_others_does_not_count(self, module: str, edited: Any):
+        before = fingerprint(SJE())
+        edited(module, "\nx = 1\n")
+        assert fingerprint(SJE()) == before
+
+    def test_of_a_user_counts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.syspath_prepend(tmp_path)
+        names = []
+        for number in (1, 2):
+            (tmp_path / f"mine{number}.py").write_text(
+                "from cosmo.experts import SJE\n"
+                f"class Mine(SJE):\n    grid = {{'epochs': ({number},), 'learning_rate': (1.0,)}}\n"
+            )
+            module = __import__(f"mine{number}")
+            module.Mine.__module__ = "mine"  # the same class, before and after an edit
+            monkeypatch.setitem(sys.modules, "mine", module)
+            names.append(fingerprint(module.Mine()))
+            monkeypatch.delitem(sys.modules, f"mine{number}")
+        assert names[0] != names[1]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {1, 2},
+        object(),
+        len,
+        lambda: 1,
+        iter([1]),
+        np.random.default_rng(0),
+        [1, {2}],
+        {"a": object()},
+        np.array([object()]),
+        FunctionTransformer(np.log),
+        ESZSL,
+        HoldOut,
+        {1: "a", "b": 2},
+    ],
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
+)
+def test_what_has_no_fingerprint(value: Any):
+    with pytest.raises(TypeError):
+        fingerprint(value)
+
+
+def test_what_has_no_fingerprint_is_named():
+    with pytest.raises(TypeError, match="fingerprint of a Generator"):
+        fingerprint({"rng": [np.random.default_rng(0)]})
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "deep" / "cache")
+
+
+@pytest.fixture
+def warned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return warnings as text: a log record would keep the exception, and the file that hangs on it."""
+    texts: list[str] = []
+    logger = types.SimpleNamespace(warning=lambda text, *values: texts.append(text % values))
+    monkeypatch.setattr(cosmo._core.cache, "logger", logger)
+    return texts
+
+
+def never() -> dict[str, Any]:
+    raise AssertionError("computed again")
+
+
+class TestArrays:
+    def test_are_computed_once(self, cache: Cache):
+        made = {
+            "x": np.arange(6, dtype=np.float32).reshape(2, 3),
+            "empty": np.zeros((0, 4), dtype=np.int8),
+            "number": 1.5,
+            "text": '{"a": "ä"}',
+        }
+        first = cache.arrays("kind", "key", lambda: made)
+        again = Cache(cache.folder).arrays("kind", "key", never)
+        assert list(again) == list(made)
+        for found in (first, again):
+            for name, value in made.items():
+                np.testing.assert_array_equal(found[name], value)
+                assert isinstance(found[name], np.ndarray)
+                assert found[name].dtype == np.asarray(value).dtype
+        again["x"][0, 0] = 9  # a copy of one's own
+        assert cache.arrays("kind", "key", never)["x"][0, 0] == 0
+
+    def test_kind_and_key_tell_entries_apart(self, cache: Cache):
+        for kind, key in itertools.product("ab", "xy"):
+            cache.arrays(kind, key, lambda name=kind + key: {"v": np.array(name)})
+        assert str(cache.arrays("a", "y", never)["v"]) == "ay"
+        assert str(cache.arrays("b", "x", never)["v"]) == "bx"
+        assert cache.has("a", "x")
+        assert not cache.has("a", "z")
+        assert not cache.has("c", "x")
+
+    def test_has_is_about_arrays(self, cache: Cache):
+        cache.write("kind", "key", {})
+        assert not cache.has("kind", "key")
+
+    @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+    def test_a_failure_leaves_nothing(self, error: type[BaseException], cache: Cache):
+        def failing() -> dict[str, Any]:
+            raise error
+
+        with pytest.raises(error):
+            cache.arrays("kind", "key", failing)
+        assert os.listdir(cache.folder) == []
+        assert not cache.has("kind", "key")
+
+    def test_interrupted_while_writing(self, cache: Cache, monkeypatch: pytest.MonkeyPatch):
+        def interrupted(*_args: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("cosmo._core.files.os.replace", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cache.arrays("kind", "key", lambda: {"x": np.zeros(3)})
+        assert os.listdir(cache.folder) == []
+
+    def damaged(self, cache: Cache, change: Any, warned: list[str]) -> None:
+        """Check that an entry whose bytes were changed is computed again, and kept."""
+        cache.arrays("kind", "key", lambda: {"x": np.zeros(50), "y": np.array("text")})
+        (path,) = cache.folder.iterdir()
+        path.write_bytes(change(path.read_bytes()))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # has a test of its own
+            found = cache.arrays("kind", "key", lambda: {"x": np.ones(2)})
+            gc.collect()
+        assert list(found) == ["x"]
+        assert len(warned) == 1
+        assert warned[0].startswith(f"{path} cannot be read")
+        np.testing.assert_array_equal(cache.arrays("kind", "key", never)["x"], np.ones(2))
+
+    @pytest.mark.usefixtures("warned")
+    def test_a_damaged_file_is_closed(self, cache: Cache):
+        cache.arrays("kind", "key", lambda: {"x": np.zeros(50)})
+        (path,) = cache.folder.iterdir()
+        path.write_bytes(path.read_bytes()[:300])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            cache.arrays("kind", "key", lambda: {"x": np.ones(2)})
+            gc.collect()
+        assert [str(warning.message) for warning in caught] == []
+
+    @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.6, 0.9, 0.999])
+    def test_cut_short(self, share: float, cache: Cache, warned: list[str]):
+        self.damaged(cache, lambda content: content[: int(share * len(content))], warned)
+
+    @pytest.mark.parametrize("content", [b"no archive", b"PK\x03\x04", b"\x80\x04N.", b"\x93NUMPY\x01\x00"])
+    def test_of_another_kind(self, content: bytes, cache: Cache, warned: list[str]):
+        self.damaged(cache, lambda _: content, warned)
+
+    def test_a_changed_value(self, cache: Cache, warned: list[str]):
+        def change(content: bytes) -> bytes:
+            place = content.index(bytes(100))
+            return content[:place] + b"\x01" + content[place + 1 :]
+
+        self.damaged(cache, change, warned)
+
+    @pytest.mark.parametrize(("place", "value"), [(8, 1), (10, 99)], ids=["encrypted", "packed"])
+    def test_a_changed_header(self, place: int, value: int, cache: Cache, warned: list[str]):
+        def change(content: bytes) -> bytes:
+            start = content.index(b"PK\x01\x02") + place
+            return content[:start] + bytes([value]) + content[start + 1 :]
+
+        self.damaged(cache, change, warned)
+
+    def test_any_changed_bit(self, cache: Cache, warned: list[str]):
+        """Also in the list of members, without which some would be missing."""
+        cache.arrays("kind", "key", lambda: {"x": np.arange(3), "names": np.array(["a", "bc"])})
+        (path,) = cache.folder.iterdir()
+        content = path.read_bytes()
+        for bit in range(0, 8 * len(content), 5):
+            changed = bytearray(content)
+            changed[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(changed)
+            assert [*cache.arrays("kind", "key", lambda: {"again": np.ones(1)})] == ["again"], bit
+        assert len(warned) == len(range(0, 8 * len(content), 5))
+
+    def test_of_objects_are_refused(self, cache: Cache):
+        with pytest.raises((TypeError, ValueError), match="[Oo]bject"):
+            cache.arrays("kind", "key", lambda: {"x": np.array(["a", 1], dtype=object)})
+        assert os.listdir(cache.folder) == []
+
+    @pytest.mark.usefixtures("warned")
+    def test_nothing_in_a_file_is_executed(self, cache: Cache, tmp_path: Path):
+        class Trap:
+            def __reduce__(self) -> Any:
+                return Path.touch, (tmp_path / "executed",)
+
+        trap = np.array([Trap()], dtype=object)
+        np.savez(cache.folder / "kind-key.npz", x=trap, allow_pickle=True)
+        assert cache.arrays("kind", "key", lambda: {"x": np.ones(1)})["x"].tolist() == [1]
+        assert not (tmp_path / "executed").exists()
+
+
+class TestDocuments:
+    def test_come_back(self, cache: Cache):
+        entry = {"a": [1, 2.5, None, True, "ä"], "b": {"c": 0.1 + 0.2}, "tiny": 5e-324}
+        cache.write("kind", "key", entry)
+        assert Cache(cache.folder).read("kind", "key") == entry
+        cache.write("kind", "key", {"a": 1})
+        assert cache.read("kind", "key") == {"a": 1}
+
+    def test_absent(self, cache: Cache, caplog: pytest.LogCaptureFixture):
+        assert cache.read("kind", "key") == {}
+        assert caplog.records == []
+
+    @pytest.mark.parametrize("content", [b"", b'{"a": 1', b"[1]", b"null", b"\xff\xfe", b'{"a": 1}x'])
+    def test_damaged(self, content: bytes, cache: Cache, caplog: pytest.LogCaptureFixture):
+        cache.write("kind", "key", {"a": 1})
+        (path,) = cache.folder.iterdir()
+        path.write_bytes(content)
+        assert cache.read("kind", "key") == {}
+        assert str(path) in caplog.text
+
+    def test_any_changed_bit(self, cache: Cache):
+        cache.write("kind", "key", {"gamma": 0.25, "epochs": [1, 2], "best": None})
+        entry, (path,) = cache.read("kind", "key"), cache.folder.iterdir()
+        content = path.read_bytes()
+        for bit in range(8 * len(content)):
+            changed = bytearray(content)
+            changed[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(changed)
+            assert cache.read("kind", "key") in ({}, entry), bit  # other white space is no damage
+
+    def test_what_cannot_be_written_leaves_the_old(self, cache: Cache):
+        cache.write("kind", "key", {"a": 1})
+        with pytest.raises(TypeError):
+            cache.write("kind", "key", {"a": object()})
+        assert cache.read("kind", "key") == {"a": 1}
+        assert len(os.listdir(cache.folder)) == 1
+
+    def test_an_entry_that_cannot_be_opened(self, cache: Cache):
+        (cache.folder / "kind-key.json").mkdir()
+        assert cache.read("kind", "key") == {}
+
+
+class TestFolder:
+    def test_is_made_at_once(self, tmp_path: Path):
+        Cache(str(tmp_path / "a" / "b"))
+        assert (tmp_path / "a" / "b").is_dir()
+
+    def test_a_file_in_the_way(self, tmp_path: Path):
+        (tmp_path / "taken").touch()
+        with pytest.raises(OSError, match="taken"):
+            Cache(tmp_path / "taken")
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+    def test_read_only(self, cache: Cache):
+        cache.arrays("kind", "old", lambda: {"x": np.ones(1)})
+        cache.folder.chmod(0o500)
+        try:
+            assert cache.arrays("kind", "old", never)["x"].tolist() == [1]
+            with pytest.raises(PermissionError, match="kind-new"):
+                cache.arrays("kind", "new", lambda: {"x": np.ones(1)})
+            with pytest.raises(PermissionError, match="kind-new"):
+                cache.write("kind", "new", {})
+        finally:
+            cache.folder.chmod(0o700)
+
+    def test_two_processes_at_once(self, cache: Cache, caplog: pytest.LogCaptureFixture):
+        script = """
+import sys, numpy as np
+from cosmo._core.cache import Cache
+cache = Cache(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(40):
+    path = cache._path("kind", "key", "npz")
+    path.unlink(missing_ok=True)
+    found = cache.arrays("kind", "key", lambda: {"x": np.full(100_000, 7.0)})["x"]
+    assert len(found) == 100_000 and (found == 7).all()
+    cache.write("kind", "key", {"list": [7] * 5000})
+"""
+        with subprocess.Popen(
+            [sys.executable, "-c", script, str(cache.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+        ) as other:
+            assert other.stdout is not None
+            assert other.stdin is not None
+            assert other.stdout.readline() == "ready\n"
+            other.stdin.write("\n")
+            other.stdin.flush()
+            while other.poll() is None:
+                found = cache.arrays("kind", "key", lambda: {"x": np.full(100_000, 7.0)})["x"]
+                assert len(found) == 100_000
+                assert (found == 7).all()
+                assert cache.read("kind", "key") in ({}, {"list": [7] * 5000})
+                cache.write("kind", "key", {"list": [7] * 5000})
+        assert other.returncode == 0
+        assert caplog.records == []  # nobody ever found half an entry
+        assert sorted(os.listdir(cache.folder)) == ["kind-key.json", "kind-key.npz"]

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cosmo._core.files import write_whole
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "table.csv"
+    file.write_bytes(b"old")
+    return file
+
+
+def check_untouched(path: Path) -> None:
+    assert path.read_bytes() == b"old"
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_new_file(tmp_path: Path):
+    write_whole(tmp_path / "new", b"\x00\r\n")
+    assert (tmp_path / "new").read_bytes() == b"\x00\r\n"
+    assert os.listdir(tmp_path) == ["new"]
+
+
+def test_replaces_a_longer_file(path: Path):
+    write_whole(path, b"")
+    assert path.read_bytes() == b""
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_the_name_changes_hands_when_everything_is_on_disk(path: Path, monkeypatch: pytest.MonkeyPatch):
+    steps = []
+    sync, replace = os.fsync, os.replace
+
+    def fsync(descriptor: int) -> None:
+        steps.append("sync")
+        assert os.fstat(descriptor).st_size == 3
+        sync(descriptor)
+
+    def spy(draft: Path, target: Path) -> None:
+        steps.append("replace")
+        assert path.read_bytes() == b"old"
+        assert draft.read_bytes() == b"new"
+        # A draft that is left by a killed process is not taken for an entry by a pattern such as *.csv.
+        assert draft.name.startswith(".")
+        assert not draft.match("*.csv")
+        replace(draft, target)
+
+    monkeypatch.setattr("cosmo._core.files.os.fsync", fsync)
+    monkeypatch.setattr("cosmo._core.files.os.replace", spy)
+    write_whole(path, b"new")
+    assert steps == ["sync", "replace"]
+    assert path.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
+def test_a_failure_leaves_what_was_there(
+    step: str, error: BaseException, path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def failing(*_args: object) -> None:
+        raise error
+
+    monkeypatch.setattr(f"cosmo._core.files.os.{step}", failing)
+    with pytest.raises(type(error)):
+        write_whole(path, b"new")
+    monkeypatch.undo()
+    check_untouched(path)
+
+
+def test_content_that_cannot_be_written(path: Path):
+    with pytest.raises(TypeError):
+        write_whole(path, "text")  # type: ignore[arg-type]
+    check_untouched(path)
+
+
+def test_a_folder_in_the_way(tmp_path: Path):
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(OSError, match="taken"):
+        write_whole(tmp_path / "taken", b"new")
+    assert os.listdir(tmp_path) == ["taken"]
+
+
+def test_no_such_folder(tmp_path: Path):
+    with pytest.raises(FileNotFoundError):
+        write_whole(tmp_path / "missing" / "file", b"new")
+    assert os.listdir(tmp_path) == []

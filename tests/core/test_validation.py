@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cosmo._core.validation import (
+    as_class_index,
+    check_descriptions,
+    check_features,
+    check_probabilities,
+    encode_labels,
+)
+
+
+class TestFeatures:
+    def test_float32_is_handed_on_without_a_copy(self):
+        X = np.ones((3, 2), dtype=np.float32)
+        assert check_features(X) is X
+
+    def test_memory_mapped_float32_is_not_copied(self, tmp_path: Path):
+        stored = np.memmap(tmp_path / "x.bin", dtype=np.float32, mode="w+", shape=(6, 4))
+        stored[:] = np.arange(24).reshape(6, 4)
+        values = check_features(stored)
+        assert np.shares_memory(values, stored)
+        assert isinstance(values, np.memmap)
+
+    @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int64, np.uint8, bool])
+    def test_other_numbers_become_float32(self, dtype: type):
+        values = check_features(np.array([[1, 0], [0, 1]], dtype=dtype))
+        assert values.dtype == np.float32
+        np.testing.assert_array_equal(values, [[1, 0], [0, 1]])
+
+    def test_frames_and_lists_are_accepted(self):
+        np.testing.assert_array_equal(check_features([[1, 2]]), np.float32([[1, 2]]))
+        np.testing.assert_array_equal(check_features(pd.DataFrame({"u": [1.5], "v": [2]})), [[1.5, 2]])
+
+    @pytest.mark.parametrize(
+        "X",
+        [
+            np.array([[1, "a"]], dtype=object),
+            np.array([[1.0, 2.0]], dtype=object),
+            np.array([["1", "2"]]),
+            np.array([[1j]]),
+            np.array([["2020-01-01"]], dtype="datetime64[D]"),
+        ],
+        ids=["mixed", "object", "text", "complex", "dates"],
+    )
+    def test_anything_but_plain_numbers_is_refused(self, X: np.ndarray):
+        with pytest.raises(ValueError, match="features must be numbers, got dtype"):
+            check_features(X)
+
+    @pytest.mark.parametrize("shape", [(4,), (2, 3, 4), ()])
+    def test_not_a_matrix(self, shape: tuple[int, ...]):
+        with pytest.raises(ValueError, match="one row per sample"):
+            check_features(np.zeros(shape))
+
+    def test_no_columns(self):
+        with pytest.raises(ValueError, match="no columns"):
+            check_features(np.zeros((3, 0)))
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+    def test_the_first_bad_value_is_located(self, value: float):
+        X = np.zeros((5, 4))
+        X[3, 1] = X[4, 0] = value
+        with pytest.raises(ValueError, match="row 3, column 1"):
+            check_features(X)
+
+    def test_what_overflows_float32_is_refused(self):
+        with pytest.raises(ValueError, match="not finite in float32 at row 1, column 0"):
+            check_features(np.array([[1.0], [1e39]]))
+
+    def test_rows_are_counted_across_blocks(self):
+        X = np.zeros((4100, 1030), dtype=np.float32)  # more than one block of 2**22 values
+        X[4099, 1029] = np.nan
+        with pytest.raises(ValueError, match="row 4099, column 1029"):
+            check_features(X)
+
+    def test_the_given_name_is_used(self):
+        with pytest.raises(ValueError, match=r"^queries must be numbers"):
+            check_features([["a"]], name="queries")
+
+
+class TestClassIndex:
+    def test_a_tuple_is_one_label(self):
+        index = as_class_index([("bird", 1), ("bird", 2)])
+        assert index.nlevels == 1
+        assert list(index) == [("bird", 1), ("bird", 2)]
+
+    def test_tuples_in_an_object_array_stay_labels(self):
+        labels = np.empty(2, dtype=object)
+        labels[:] = [("bird", 1), ("bird", 2)]
+        index = as_class_index(labels)
+        assert index.nlevels == 1
+        assert index[1] == ("bird", 2)
+
+    def test_a_multi_index_is_flattened(self):
+        index = as_class_index(pd.MultiIndex.from_tuples([("bird", 1), ("fish", 2)]))
+        assert index.nlevels == 1
+        assert list(index) == [("bird", 1), ("fish", 2)]
+
+    def test_a_flat_index_is_handed_on(self):
+        index = pd.Index([2, 5])
+        assert as_class_index(index) is index
+
+    @pytest.mark.parametrize("labels", [pd.Index(["a", "b"]), np.array(["a", "b"]), ["a", "b"]])
+    def test_strings_are_those_of_python(self, labels):
+        # scikit-learn cannot index pandas' own strings where pyarrow is installed.
+        assert as_class_index(labels).dtype == object
+
+    def test_iterators_arrays_and_series(self):
+        for labels in (iter([7, 3]), np.array([7, 3]), pd.Series([7, 3], index=[9, 8])):
+            assert list(as_class_index(labels)) == [7, 3]
+
+
+class TestDescriptions:
+    def test_a_mapping_keeps_its_order(self):
+        table = check_descriptions({"b": [1, 2], "a": [3, 4]})
+        assert list(table.index) == ["b", "a"]
+        np.testing.assert_array_equal(table.to_numpy(), [[1, 2], [3, 4]])
+        assert (table.dtypes == np.float32).all()
+
+    def test_a_mapping_may_have_tuples_as_classes(self):
+        table = check_descriptions({("cat", 1): [1.0], ("cat", 2): [2.0]})
+        assert table.index.nlevels == 1
+        assert table.index[1] == ("cat", 2)
+
+    def test_a_frame_keeps_index_and_grouped_columns(self):
+        columns = pd.MultiIndex.from_tuples([("colour", "red"), ("colour", "blue"), ("size", "big")])
+        frame = pd.DataFrame([[1, 0, 1], [0, 1, 0]], index=[30, 10], columns=columns)
+        table = check_descriptions(frame)
+        assert table.columns.equals(columns)
+        assert list(table.index) == [30, 10]
+        assert (table.dtypes == np.float32).all()
+
+    def test_the_callers_frame_is_left_alone(self):
+        frame = pd.DataFrame([[1.0, 2.0], [3.0, 4.0]])
+        check_descriptions(frame)
+        assert (frame.dtypes == np.float64).all()
+
+    def test_unequal_vectors(self):
+        with pytest.raises(ValueError, match="vector of the same length"):
+            check_descriptions({"a": [1, 2], "b": [1]})
+
+    def test_not_a_table(self):
+        with pytest.raises(TypeError, match=r"DataFrame with one row per class.*got ndarray"):
+            check_descriptions(np.eye(2))
+
+    @pytest.mark.parametrize("frame", [pd.DataFrame(index=["a"]), pd.DataFrame(columns=["x"]), {}])
+    def test_empty(self, frame: pd.DataFrame):
+        with pytest.raises(ValueError, match="is empty"):
+            check_descriptions(frame)
+
+    def test_three_column_levels(self):
+        frame = pd.DataFrame([[1.0]], columns=pd.MultiIndex.from_tuples([("a", "b", "c")]))
+        with pytest.raises(ValueError, match="3 column levels"):
+            check_descriptions(frame)
+
+    def test_two_index_levels(self):
+        frame = pd.DataFrame([[1.0]], index=pd.MultiIndex.from_tuples([("a", "b")]))
+        with pytest.raises(ValueError, match="one index level"):
+            check_descriptions(frame)
+
+    def test_a_class_described_twice(self):
+        with pytest.raises(ValueError, match="more than once: 'fox'"):
+            check_descriptions(pd.DataFrame(np.eye(3), index=["fox", "cat", "fox"]))
+
+    def test_text(self):
+        with pytest.raises(ValueError, match=r"numbers only.*'grey'"):
+            check_descriptions(pd.DataFrame({"colour": ["grey", "red"]}))
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, None, 1e39])
+    def test_a_missing_or_infinite_value_is_located(self, value: float | None):
+        frame = pd.DataFrame([[1.0, 2.0], [3.0, value]], index=["a", "b"], columns=["red", "big"])
+        with pytest.raises(ValueError, match="class 'b', attribute 'big'"):
+            check_descriptions(frame)
+
+    def test_a_missing_value_of_a_nullable_column(self):
+        frame = pd.DataFrame({"red": pd.array([1, None], dtype="Int64")}, index=["a", "b"])
+        with pytest.raises(ValueError, match="class 'b', attribute 'red'"):
+            check_descriptions(frame)
+
+    def test_a_mapping_that_overflows_float32_is_refused_in_the_same_words(self):
+        with pytest.raises(ValueError, match="class 'b', attribute 1"):
+            check_descriptions({"a": [1.0, 2.0], "b": [3.0, 1e39]})
+
+
+class TestEncodeLabels:
+    def test_positions(self):
+        codes = encode_labels(["b", "a", "b"], pd.Index(["a", "b", "c"]))
+        np.testing.assert_array_equal(codes, [1, 0, 1])
+
+    def test_integers_with_gaps(self):
+        codes = encode_labels([900, -4], pd.Index([-4, 17, 900]))
+        np.testing.assert_array_equal(codes, [2, 0])
+
+    def test_tuples(self):
+        classes = as_class_index([("a", 1), ("b", 1)])
+        np.testing.assert_array_equal(encode_labels([("b", 1), ("a", 1)], classes), [1, 0])
+
+    def test_unknown_labels_are_named_once(self):
+        with pytest.raises(ValueError, match=r"^y without a description: 'owl', 'emu'; add a row"):
+            encode_labels(["a", "owl", "emu", "owl"], pd.Index(["a"]), name="y")
+
+    def test_a_long_list_of_unknown_labels_is_cut(self):
+        with pytest.raises(ValueError, match=r"0, 1, 2, 3, 4 and 3 more"):
+            encode_labels(range(8), pd.Index(["a"]))
+
+
+class TestProbabilities:
+    def test_floats_are_handed_on(self):
+        proba = np.array([[0.25, 0.75]], dtype=np.float32)
+        assert check_probabilities(proba, name="p") is proba
+
+    def test_integers_become_floats(self):
+        assert check_probabilities([[1, 0], [0, 1]], name="p").dtype == np.float64
+
+    def test_a_joint_part_may_sum_to_less(self):
+        proba = np.array([[0.1, 0.2], [0.0, 0.0]])
+        assert check_probabilities(proba, name="p", joint=True) is proba
+        with pytest.raises(ValueError, match=r"p must sum to 1 in every row; row 0 sums to 0\.3"):
+            check_probabilities(proba, name="p")
+
+    def test_a_joint_part_may_not_sum_to_more(self):
+        with pytest.raises(ValueError, match=r"at most 1 in every row; row 1 sums to 1\.2"):
+            check_probabilities([[0.1, 0.2], [0.6, 0.6]], name="p", joint=True)
+
+    def test_logits(self):
+        with pytest.raises(ValueError, match=r"negative value in row 1; logits must go through a soft-max"):
+            check_probabilities([[0.5, 0.5], [2.0, -1.0]], name="p")
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+    def test_not_finite(self, value: float):
+        with pytest.raises(ValueError, match="NaN or infinite values, first in row 2"):
+            check_probabilities([[0.5, 0.5], [1, 0], [value, 0.5]], name="p")
+
+    @pytest.mark.parametrize("proba", [[0.5, 0.5], [["a", "b"]], np.array([[0.5]], dtype=object), [[1j]]])
+    def test_not_a_numeric_matrix(self, proba: object):
+        with pytest.raises(ValueError, match="p must be a numeric matrix"):
+            check_probabilities(proba, name="p")
+
+    def test_rounding_is_forgiven(self):
+        check_probabilities([[0.3334, 0.3334, 0.3334]], name="p")
+        with pytest.raises(ValueError, match=r"sums to 1\.002"):
+            check_probabilities([[0.334, 0.334, 0.334]], name="p")

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from threadpoolctl import threadpool_limits
+
+import cosmo.evaluation.stages
+from cosmo._core.cache import Cache
+from cosmo.data import GZSLDataset, load_glyphs
+from cosmo.evaluation.compare import Answer, Contender, compare, ways
+from cosmo.evaluation.published import published_rows
+from cosmo.evaluation.run import run_experiment
+from cosmo.experts import DEM, ESZSL, LAGO, SJE, make_seen_expert
+from cosmo.metrics.accuracy import gzsl_scores
+
+QUICK = ESZSL(gamma=1.0, lam=1.0, temperature=0.05)
+MEASURES = ["acc_ts", "acc_tr", "acc_h", "ausuc"]
+PUBLISHED = ["acc_ts", "acc_tr", "acc_h", "ausuc", "t1"]
+
+
+def copy(data: GZSLDataset, **changes: Any) -> GZSLDataset:
+    values = {
+        "features": data.features,
+        "labels": data.labels,
+        "descriptions": data.descriptions,
+        "split": data.split,
+        "name": data.name,
+    }
+    return GZSLDataset(**(values | changes))
+
+
+@pytest.fixture(scope="module")
+def data() -> GZSLDataset:
+    return load_glyphs(n_classes=40, samples_per_class=12)
+
+
+@pytest.fixture(scope="module")
+def cub(data: GZSLDataset) -> GZSLDataset:
+    """The same under a name that papers know, with fewer features."""
+    return copy(data, features=data.features[:, ::6], name="CUB")
+
+
+@pytest.fixture(scope="module")
+def contenders(cub: GZSLDataset) -> list[Contender]:
+    return [
+        Contender("first", QUICK, cub, "ESZSL"),
+        Contender("second", SJE(learning_rate=3.0, epochs=2), cub, "SJE"),
+        Contender("third", LAGO("semantic-hard", epochs=2), cub, "LAGO"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compare")
+
+
+@pytest.fixture(scope="module")
+def table(contenders: list[Contender], folder: Path) -> pd.DataFrame:
+    with threadpool_limits(1):  # as in the processes of joblib: threads may round differently
+        return compare(contenders, Cache(folder))
+
+
+class TestTable:
+    def test_rows(self, table: pd.DataFrame):
+        assert list(ways()) == ["alone", "CS", "COSMO"]
+        assert list(zip(table["method"], table["way"], strict=True)) == [
+            (method, way) for method in ("first", "second", "third") for way in ways()
+        ]
+        assert table.index.equals(pd.RangeIndex(9))
+
+    def test_columns(self, table: pd.DataFrame):
+        measured = [name + end for name in MEASURES for end in ("", "_low", "_high")]
+        published = [f"published_{name}" for name in PUBLISHED]
+        assert set(table.columns) == {"method", "way", "t1", "cpu_seconds", "note", *measured, *published}
+        assert table[["t1", "cpu_seconds", *measured]].notna().all(axis=None)
+
+    def test_numbers_are_percentages_inside_their_intervals(self, table: pd.DataFrame):
+        for name in MEASURES:
+            assert table[name].between(0, 100).all()
+            assert (table[f"{name}_low"] < table[f"{name}_high"]).all()
+            assert table[name].between(table[f"{name}_low"], table[f"{name}_high"]).all()
+        mean = 2 * table["acc_ts"] * table["acc_tr"] / (table["acc_ts"] + table["acc_tr"])
+        np.testing.assert_allclose(table["acc_h"], mean)
+        assert table["acc_h"].max() > 10
+
+    def test_what_belongs_to_the_method_is_the_same_in_its_rows(self, table: pd.DataFrame):
+        assert (table.groupby("method")[["t1", "cpu_seconds"]].nunique() == 1).all(axis=None)
+        assert (table["cpu_seconds"] > 0).all()
+
+    def test_stacking_does_not_move_the_curve(self, table: pd.DataFrame):
+        areas = table.set_index(["method", "way"])["ausuc"].unstack()
+        np.testing.assert_allclose(areas["alone"], areas["CS"])
+
+    @pytest.mark.parametrize(("method", "expert"), [("first", "ESZSL"), ("second", "SJE"), ("third", "LAGO")])
+    def test_published_numbers(self, method: str, expert: str, table: pd.DataFrame):
+        expected = published_rows(expert, "CUB")
+        found = table[table["method"] == method].set_index("way")
+        for name in PUBLISHED:
+            np.testing.assert_array_equal(found[f"published_{name}"], expected[name])
+        assert list(found["note"]) == list(expected["note"])
+        assert found.loc["alone", "published_acc_h"] > 20
+
+    def test_nothing_was_published_for_other_data(self, cub: GZSLDataset, tmp_path: Path):
+        birds = copy(cub, name="birds")
+        one = Contender("x", QUICK, birds, "ESZSL")
+        found = compare([one], Cache(tmp_path), seen=make_seen_expert("lda"))
+        assert found.filter(like="published_").isna().all(axis=None)
+        assert list(found["note"]) == ["", "", ""]
+
+    def test_what_each_method_said(self, cub: GZSLDataset, tmp_path: Path):
+        answers: list[Answer] = []
+        one = Contender("x", QUICK, cub)
+        found = compare([one], Cache(tmp_path), seen=make_seen_expert("lda"), told=answers.append)
+        (answer,) = answers
+        assert (answer.name, list(answer.fitted)) == ("x", list(found["way"]))
+        sides = answer.test.seen_classes, answer.test.unseen_classes
+        for (_, rule), acc_h in zip(answer.fitted.items(), found["acc_h"], strict=True):
+            guess = answer.test.classes[rule.predict(answer.test)]
+            scores = gzsl_scores(answer.test.classes[answer.test.labels], guess, *sides)
+            assert 100 * scores.acc_h == pytest.approx(acc_h)
+
+    def test_agrees_with_the_main_job(self, data: GZSLDataset, tmp_path: Path):
+        experiment = run_experiment(data)
+        found = compare([Contender("ESZSL", ESZSL(), data)], Cache(tmp_path)).set_index("way")
+        by_name = {one.name: one for one in experiment.evaluations}
+        for way, name in (("alone", "ESZSL alone"), ("CS", "CS + ESZSL"), ("COSMO", "COSMO")):
+            expected, row = by_name[name], found.loc[way]
+            assert row[["acc_ts", "acc_tr", "acc_h"]].tolist() == [100 * value for value in expected.scores]
+            assert row["ausuc"] == 100 * expected.ausuc
+            assert (row["acc_h_low"], row["acc_h_high"]) == tuple(100 * v for v in expected.intervals[2])
+            assert (row["ausuc_low"], row["ausuc_high"]) == tuple(100 * v for v in expected.ausuc_interval)
+        assert found["t1"].iloc[0] == 100 * experiment.facts["zsl_t1"]
+
+
+class TestTraining:
+    def test_what_is_kept_is_not_trained_again(
+        self,
+        contenders: list[Contender],
+        table: pd.DataFrame,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ):
+        def fails(*_args: object, **_options: object) -> None:
+            raise AssertionError("trained again")
+
+        monkeypatch.setattr(cosmo.evaluation.stages, "select", fails)
+        monkeypatch.setattr(cosmo.evaluation.stages, "fit_seen_expert", fails)
+        said: list[str] = []
+        again = compare(contenders[::-1], Cache(folder), report=said.append)
+        assert said == ["4 of 4 experts are trained already"]
+        order = pd.Categorical(again["method"], ["first", "second", "third"])
+        pd.testing.assert_frame_equal(
+            again.iloc[np.argsort(order.codes, kind="stable")].reset_index(drop=True), table
+        )
+
+    def test_a_method_added_later_costs_itself_only(
+        self, contenders: list[Contender], table: pd.DataFrame, folder: Path, cub: GZSLDataset
+    ):
+        said: list[str] = []
+        more = [*contenders, Contender("more", ESZSL(gamma=3.0, lam=1.0, temperature=0.05), cub)]
+        found = compare(more, Cache(folder), report=said.append)
+        assert said[0] == "4 of 5 experts are trained already"
+        assert re.fullmatch(r"5 of 5: more, \d+ CPU s", said[1])
+        assert len(said) == 2
+        pd.testing.assert_frame_equal(found.iloc[:9], table)
+
+    def test_two_processes_give_the_same(
+        self, contenders: list[Contender], table: pd.DataFrame, tmp_path: Path
+    ):
+        said: list[str] = []
+        found = compare(contenders, Cache(tmp_path), jobs=2, report=said.append)
+        pd.testing.assert_frame_equal(
+            found.drop(columns="cpu_seconds"), table.drop(columns="cpu_seconds"), check_exact=True
+        )
+        assert said[0] == "0 of 4 experts are trained already"
+        assert {line.split(": ")[1].split(",")[0] for line in said[1:]} == {
+            "seen expert",
+            *table["method"],
+        }
+        assert [line.split(":")[0] for line in said[1:]] == [f"{number} of 4" for number in range(1, 5)]
+
+    def test_a_failure_keeps_what_was_finished(self, cub: GZSLDataset, tmp_path: Path):
+        bad = Contender("bad", ESZSL(gamma=-1.0, lam=1.0, temperature=1.0), cub)
+        with pytest.raises(ValueError, match="gamma must be positive"):
+            compare([Contender("good", QUICK, cub), bad], Cache(tmp_path), seen=make_seen_expert("lda"))
+        assert sorted(path.name.split("-")[0] for path in tmp_path.iterdir()) == ["seen", "unseen"]
+
+    def test_seen_expert_and_seed(self, cub: GZSLDataset, tmp_path: Path):
+        one = [Contender("x", QUICK, cub)]
+        cache = Cache(tmp_path)
+        tables = [
+            compare(one, cache, seen=make_seen_expert(name), seed=seed).set_index("way")
+            for name, seed in (("lda", 0), ("knn", 0), ("lda", 1))
+        ]
+        # Alone, the unseen expert of given parameters depends on neither.
+        assert len({table.loc["alone", "acc_h"] for table in tables}) == 1
+        assert len({table.loc["COSMO", "ausuc"] for table in tables[:2]}) == 2
+        assert len(list(tmp_path.glob("seen-*.npz"))) == 3
+
+    def test_every_contender_has_its_own_order_of_classes(self, cub: GZSLDataset, tmp_path: Path):
+        backwards = copy(cub, descriptions=cub.descriptions.iloc[::-1])
+        found = compare(
+            [Contender("one", QUICK, cub), Contender("other", QUICK, backwards)],
+            Cache(tmp_path),
+            seen=make_seen_expert("lda"),
+        )
+        one, other = (found[found["method"] == name].set_index("way") for name in ("one", "other"))
+        assert other.loc["COSMO", "acc_tr"] == pytest.approx(one.loc["COSMO", "acc_tr"], abs=5)
+
+    def test_nobody_to_compare(self, tmp_path: Path):
+        with pytest.raises(ValueError, match="contender"):
+            compare([], Cache(tmp_path))
+
+
+def test_networks_leave_no_checkpoints(cub: GZSLDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("torch")
+    monkeypatch.setattr("cosmo.experts._checkpoints._SECONDS", 0.0)
+    monkeypatch.setattr(DEM, "grid", {"epochs": (1, 2)})
+    found = compare([Contender("DEM", DEM(hidden=8), cub)], Cache(tmp_path), seen=make_seen_expert("lda"))
+    assert len(found) == 3
+    assert list(tmp_path.glob("training-*")) == []
+    assert [path for path in tmp_path.iterdir() if path.name.startswith(".")] == []

@@ -1,0 +1,422 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cosmo.classifier._cosmo import Cosmo
+from cosmo.classifier.combinations import CalibratedStacking, GatedMixture
+from cosmo.data import GZSLDataset, Split, load_glyphs
+from cosmo.data.splits import Protocol, SealedTestError
+from cosmo.evaluation.run import Experiment, Settings, run_experiment, summarise
+from cosmo.experts import ExpertPair, UnseenExpert
+from cosmo.gates import MaxSoftmaxGate
+from cosmo.metrics.accuracy import gzsl_intervals, gzsl_scores, per_class_accuracy
+
+ROWS = [
+    "ESZSL alone",
+    "CS + ESZSL",
+    "Independent-Hard",
+    "Independent-Soft",
+    "CB-Gating",
+    "Adaptive-Smoothing",
+    "COSMO",
+]
+
+
+@pytest.fixture(scope="module")
+def data() -> GZSLDataset:
+    glyphs = load_glyphs(n_classes=40, samples_per_class=12)
+    features = glyphs.features[:, ::4]  # for speed
+    return GZSLDataset(features, glyphs.labels, glyphs.descriptions, glyphs.split, name="glyphs")
+
+
+@pytest.fixture(scope="module")
+def experiment(data: GZSLDataset) -> Experiment:
+    return run_experiment(data)
+
+
+def rows_of_test(data: GZSLDataset) -> np.ndarray:
+    return np.concatenate([data.split.test_seen, data.split.test_unseen])
+
+
+def by_name(experiment: Experiment) -> dict[str, Any]:
+    return {one.name: one for one in experiment.evaluations}
+
+
+class TestTable:
+    def test_rows_and_columns(self, experiment: Experiment):
+        table = experiment.table()
+        assert list(table.index) == ROWS
+        assert list(table.columns) == ["Acc_ts", "Acc_tr", "Acc_H", "low", "high", "AUSUC"]
+        assert ((table > 0) & (table < 100)).all(axis=None)
+
+    def test_is_the_evaluations_in_percent(self, experiment: Experiment):
+        table = experiment.table()
+        for one in experiment.evaluations:
+            expected = [*one.scores, *one.intervals[2], one.ausuc]
+            np.testing.assert_allclose(table.loc[one.name], 100 * np.array(expected))
+
+    def test_names_follow_the_unseen_expert(self, data: GZSLDataset):
+        names = list(run_experiment(data, Settings(unseen="dap", gate="max-softmax")).table().index)
+        assert names == [name.replace("ESZSL", "DAP") for name in ROWS]
+
+
+class TestScores:
+    """The numbers of the table, computed again from predicted labels."""
+
+    def test_cosmo(self, data: GZSLDataset, experiment: Experiment):
+        rows = rows_of_test(data)
+        truth, guess = data.labels[rows], experiment.model.predict(data.features[rows])
+        cosmo = by_name(experiment)["COSMO"]
+        expected = gzsl_scores(truth, guess, data.seen_classes, data.unseen_classes)
+        np.testing.assert_allclose(cosmo.scores, expected)
+        np.testing.assert_allclose(experiment.table().loc["COSMO"][:3], 100 * np.array(expected))
+
+    def test_expert_alone(self, data: GZSLDataset, experiment: Experiment):
+        rows = rows_of_test(data)
+        scores = experiment.model.experts_.unseen.scores(data.features[rows], data.descriptions)
+        guess = data.classes[scores.argmax(axis=1)]
+        expected = gzsl_scores(data.labels[rows], guess, data.seen_classes, data.unseen_classes)
+        np.testing.assert_allclose(by_name(experiment)["ESZSL alone"].scores, expected)
+
+    def test_every_row_from_what_the_run_keeps(self, data: GZSLDataset, experiment: Experiment):
+        test = experiment.test
+        assert list(test.classes[test.labels]) == list(data.labels[rows_of_test(data)])
+        assert list(experiment.fitted) == ROWS
+        for one in experiment.evaluations:
+            guess = test.classes[experiment.fitted[one.name].predict(test)]
+            truth = test.classes[test.labels]
+            expected = gzsl_scores(truth, guess, data.seen_classes, data.unseen_classes)
+            np.testing.assert_allclose(one.scores, expected)
+
+    def test_calibrated_stacking(self, data: GZSLDataset, experiment: Experiment):
+        rows = rows_of_test(data)
+        scores = experiment.model.experts_.unseen.scores(data.features[rows], data.descriptions).copy()
+        one = by_name(experiment)["CS + ESZSL"]
+        scores[:, data.classes.isin(data.seen_classes)] -= one.point.threshold
+        guess = data.classes[scores.argmax(axis=1)]
+        expected = gzsl_scores(data.labels[rows], guess, data.seen_classes, data.unseen_classes)
+        np.testing.assert_allclose(one.scores, expected)
+        assert one.point.threshold > 0  # zero-shot experts prefer seen classes
+        assert one.scores.acc_h > by_name(experiment)["ESZSL alone"].scores.acc_h
+
+    def test_hard_gate(self, data: GZSLDataset, experiment: Experiment):
+        rows = rows_of_test(data)
+        outputs = experiment.model.outputs(data.features[rows])
+        one = by_name(experiment)["Independent-Hard"]
+        unseen = outputs.seen.max(axis=1) < one.point.threshold
+        guess = np.where(
+            unseen,
+            outputs.unseen_classes[outputs.unseen.argmax(axis=1)],
+            outputs.seen_classes[outputs.seen.argmax(axis=1)],
+        )
+        expected = gzsl_scores(data.labels[rows], guess, data.seen_classes, data.unseen_classes)
+        np.testing.assert_allclose(one.scores, expected)
+
+    @pytest.mark.parametrize(
+        ("name", "smoothing"), [("Independent-Soft", "none"), ("Adaptive-Smoothing", "adaptive")]
+    )
+    def test_max_softmax_rows(self, name: str, smoothing: str, data: GZSLDataset, experiment: Experiment):
+        rows = rows_of_test(data)
+        outputs = experiment.model.outputs(data.features[rows])
+        one = by_name(experiment)[name]
+        seen, unseen = outputs.seen.astype(float), outputs.unseen.astype(float)
+        u = 1 / (1 + np.exp((seen.max(axis=1, keepdims=True) - one.point.threshold) / one.point.softness))
+        if smoothing == "none":
+            unseen = unseen / unseen.sum(axis=1, keepdims=True)
+        else:
+            seen, unseen = seen + u / seen.shape[1], unseen + (1 - u) / unseen.shape[1]
+        guess = outputs.classes[np.hstack([seen * (1 - u), unseen * u]).argmax(axis=1)]
+        expected = gzsl_scores(data.labels[rows], guess, data.seen_classes, data.unseen_classes)
+        np.testing.assert_allclose(one.scores, expected)
+
+    def test_intervals(self, data: GZSLDataset, experiment: Experiment):
+        rows = rows_of_test(data)
+        truth, guess = data.labels[rows], experiment.model.predict(data.features[rows])
+        cosmo = by_name(experiment)["COSMO"]
+        expected = gzsl_intervals(truth, guess, data.seen_classes, data.unseen_classes)
+        np.testing.assert_allclose(cosmo.intervals, expected)
+        for one in experiment.evaluations:
+            for value, (low, high) in zip(
+                (*one.scores, one.ausuc), (*one.intervals, one.ausuc_interval), strict=True
+            ):
+                assert low < value < high
+
+    def test_facts(self, data: GZSLDataset, experiment: Experiment):
+        model, split = experiment.model, data.split
+        seen = model.outputs(data.features[split.test_seen])
+        guess = seen.seen_classes[seen.seen.argmax(axis=1)]
+        expected = per_class_accuracy(data.labels[split.test_seen], guess, data.seen_classes)
+        assert experiment.facts["seen_expert_accuracy"] == pytest.approx(expected)
+        unseen = model.outputs(data.features[split.test_unseen])
+        guess = unseen.unseen_classes[unseen.unseen.argmax(axis=1)]
+        expected = per_class_accuracy(data.labels[split.test_unseen], guess, data.unseen_classes)
+        assert experiment.facts["zsl_t1"] == pytest.approx(expected)
+
+    def test_gate_facts_are_of_gating_val(self, experiment: Experiment):
+        outputs = experiment.model.validation_outputs_
+        for name, gate in (("gate", experiment.model.combination_.gate_), ("max_softmax", MaxSoftmaxGate())):
+            score = gate.score(outputs)[::3]
+            seen, unseen = score[outputs.is_seen[::3]], score[~outputs.is_seen[::3]]
+            pairs = (seen[:, None] > unseen) + 0.5 * (seen[:, None] == unseen)
+            assert experiment.facts[f"{name}_auc"] == pytest.approx(pairs.mean())
+
+
+class TestCurves:
+    def test_the_operating_point_is_on_the_curve(self, experiment: Experiment):
+        for one in experiment.evaluations:
+            np.testing.assert_allclose(one.curve.at(one.point.threshold), one.scores, err_msg=one.name)
+            assert one.curve.area == one.ausuc
+            assert one.curve.acc_h.max() >= one.scores.acc_h - 1e-12
+
+    def test_the_expert_and_its_stacking_share_a_curve(self, experiment: Experiment):
+        alone, stacked = experiment.evaluations[:2]
+        assert alone.point.threshold == 0
+        assert alone.ausuc == stacked.ausuc
+        np.testing.assert_array_equal(alone.curve.acc_ts, stacked.curve.acc_ts)
+
+    def test_validation_numbers(self, experiment: Experiment):
+        outputs = experiment.model.validation_outputs_
+        model = experiment.model.combination_
+        classes = outputs.classes
+        expected = gzsl_scores(
+            classes[outputs.labels],
+            classes[model.predict(outputs)],
+            outputs.seen_classes,
+            outputs.unseen_classes,
+        )
+        cosmo = experiment.evaluations[-1]
+        np.testing.assert_allclose(cosmo._core.validation, expected)
+        np.testing.assert_allclose(cosmo._core.validation, model.validation_point_[1:])
+        assert cosmo.point == model.operating_point_
+
+    def test_no_other_threshold_is_better_on_validation(self, experiment: Experiment):
+        outputs = experiment.model.validation_outputs_
+        curve = CalibratedStacking(0.0).curve(outputs)
+        assert by_name(experiment)["CS + ESZSL"].validation.acc_h == pytest.approx(curve.acc_h.max())
+        assert by_name(experiment)["ESZSL alone"].validation == curve.at(0.0)
+        for name in ("Independent-Soft", "Adaptive-Smoothing"):
+            smoothing: Any = "none" if name == "Independent-Soft" else "adaptive"
+            best = GatedMixture(MaxSoftmaxGate(), smoothing=smoothing).fit(outputs).validation_point_
+            np.testing.assert_allclose(by_name(experiment)[name].validation, best[1:])
+
+
+class TestHonesty:
+    def test_the_test_set_is_opened_after_the_last_fit(
+        self, data: GZSLDataset, monkeypatch: pytest.MonkeyPatch
+    ):
+        events: list[str] = []
+
+        def spy(owner: type, name: str) -> None:
+            original: Callable[..., Any] = getattr(owner, name)
+
+            def spying(self: Any, *args: Any, **options: Any) -> Any:
+                events.append(f"{owner.__name__}.{name}")
+                return original(self, *args, **options)
+
+            monkeypatch.setattr(owner, name, spying)
+
+        spy(Protocol, "open_test")
+        for owner, name in (
+            (Cosmo, "fit"),
+            (Cosmo, "operate_at"),
+            (ExpertPair, "refit"),
+            (UnseenExpert, "fit"),
+            (GatedMixture, "fit"),
+            (GatedMixture, "fit_gate"),
+            (GatedMixture, "operate_at"),
+            (CalibratedStacking, "fit"),
+        ):
+            spy(owner, name)
+        run_experiment(data)
+        assert events.count("Protocol.open_test") == 1
+        assert events[-1] == "Protocol.open_test"
+        assert events.count("GatedMixture.fit") == 5
+        assert events.count("CalibratedStacking.fit") == 2
+        assert events.count("ExpertPair.refit") == 1
+
+    def test_fitting_asks_for_training_rows_only(self, data: GZSLDataset, monkeypatch: pytest.MonkeyPatch):
+        fitted: list[np.ndarray] = []
+        original = Cosmo.fit
+
+        def spying(self: Cosmo, X: Any, y: Any) -> Cosmo:
+            fitted.append(X)
+            return original(self, X, y)
+
+        monkeypatch.setattr(Cosmo, "fit", spying)
+        run_experiment(data)
+        assert len(fitted) == 1
+        np.testing.assert_array_equal(fitted[0], data.features[np.sort(data.split.trainval)])
+
+    def test_choices_do_not_depend_on_test_data(self, data: GZSLDataset, experiment: Experiment):
+        """Other test features, other unseen descriptions: same choices, same validation numbers."""
+        rng = np.random.default_rng(0)
+        rows = rows_of_test(data)
+        features = data.features.copy()
+        features[rows] = rng.permutation(features[rows]) + rng.normal(size=(len(rows), 1))
+        descriptions = data.descriptions.copy()
+        unseen = data.unseen_classes
+        descriptions.loc[unseen] = descriptions.loc[rng.permutation(unseen)].to_numpy()
+        other = run_experiment(GZSLDataset(features, data.labels, descriptions, data.split))
+        assert other.model.experts_.unseen.decided_ == experiment.model.experts_.unseen.decided_
+        for one, before in zip(other.evaluations, experiment.evaluations, strict=True):
+            assert one.point == before.point
+            assert one.validation == before.validation
+        assert other.table()["Acc_H"].max() < experiment.table()["Acc_H"].min()
+
+    def test_a_leaked_label_is_refused(self, data: GZSLDataset, monkeypatch: pytest.MonkeyPatch):
+        original = Protocol.training
+
+        def leaking(self: Protocol) -> Any:
+            samples = original(self)
+            labels = samples.y.to_numpy().copy()
+            labels[0] = data.unseen_classes[0]
+            return samples._replace(y=pd.Index(labels))
+
+        monkeypatch.setattr(Protocol, "training", leaking)
+        with pytest.raises(SealedTestError, match=f"{data.unseen_classes[0]!r} is an unseen class"):
+            run_experiment(data)
+
+    def test_steps_are_announced(
+        self, data: GZSLDataset, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ):
+        before_opening: list[str] = []
+        original = Protocol.open_test
+
+        def spying(self: Protocol) -> Any:
+            before_opening.extend(caplog.messages)
+            return original(self)
+
+        monkeypatch.setattr(Protocol, "open_test", spying)
+        with caplog.at_level("INFO", logger="cosmo"):
+            run_experiment(data)
+        assert "LogisticRegression" in before_opening[0]
+        assert "ESZSL" in before_opening[0]
+        assert before_opening[-1] == "opening the test set"
+
+
+class TestRepeatability:
+    def test_deterministic(self, data: GZSLDataset, experiment: Experiment):
+        again = run_experiment(data, Settings())
+        assert again.to_dict() == experiment.to_dict()
+        for one, before in zip(again.evaluations, experiment.evaluations, strict=True):
+            np.testing.assert_array_equal(one.curve.flips, before.curve.flips)
+
+    def test_the_seed_draws_the_validation_rows(self, data: GZSLDataset, experiment: Experiment):
+        other = run_experiment(data, Settings(seed=1))
+        assert other.to_dict()["settings"]["seed"] == 1
+        assert other.evaluations[-1].validation != experiment.evaluations[-1].validation
+        # The experts of the test stage learn from all rows, whatever the validation rows were.
+        assert other.facts["seen_expert_accuracy"] == experiment.facts["seen_expert_accuracy"]
+
+
+class TestDict:
+    def test_is_json(self, data: GZSLDataset, experiment: Experiment):
+        run = experiment.to_dict()
+        assert json.loads(json.dumps(run, allow_nan=False)) == run
+        assert run["dataset"] == {
+            "name": "glyphs",
+            "samples": 480,
+            "features": 144,
+            "attributes": data.descriptions.shape[1],
+            "seen_classes": 28,
+            "unseen_classes": 12,
+        }
+        assert run["settings"] == {
+            "unseen": "eszsl",
+            "seen": "logistic",
+            "gate": "confidence",
+            "smoothing": "adaptive",
+            "seed": 0,
+        }
+        assert set(run["unseen_expert"]) == {"gamma", "lam", "temperature"}
+        assert [row["name"] for row in run["results"]] == ROWS
+
+    def test_rows(self, experiment: Experiment):
+        for row, one in zip(experiment.to_dict()["results"], experiment.evaluations, strict=True):
+            assert (row["acc_ts"], row["acc_tr"], row["acc_h"]) == one.scores
+            assert [row["acc_ts_95"], row["acc_tr_95"], row["acc_h_95"]] == [list(i) for i in one.intervals]
+            assert (row["ausuc"], row["ausuc_95"]) == (one.ausuc, list(one.ausuc_interval))
+            assert row["operating_point"] == {
+                "threshold": one.point.threshold,
+                "softness": one.point.softness,
+                "prior_weight": one.point.prior_weight,
+            }
+            assert tuple(row["validation"].values()) == one.validation
+
+    def test_a_gating_val_of_one_kind_still_gives_json(self):
+        """Two held-out rows that both miss Gating-Val leave the gate's AUC undefined."""
+        rng = np.random.default_rng(0)
+        descriptions = pd.DataFrame(np.eye(5, 4) + 0.1, index=list("abcde"))
+        labels = np.array(list("aaaabbbbccccdddee"))
+        features = descriptions.loc[labels].to_numpy() + 0.1 * rng.normal(size=(len(labels), 4))
+        split = Split(
+            trainval=[0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13],
+            test_seen=[3, 7, 11, 14],
+            test_unseen=[15, 16],
+            train=[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+            val=[12, 13, 14],
+        )
+        data = GZSLDataset(features, labels, descriptions, split)
+        held = Protocol(data).hold_out
+        assert np.isin(held.gating_val, held.seen_val).all()
+        run = run_experiment(data).to_dict()
+        assert json.loads(json.dumps(run, allow_nan=False)) == run
+
+
+class TestSummarise:
+    @staticmethod
+    def made(*values: list[list[float]]) -> list[Any]:
+        columns = ["Acc_ts", "Acc_tr", "Acc_H", "low", "high", "AUSUC"]
+        return [
+            SimpleNamespace(table=lambda v=v: pd.DataFrame(v, index=["A", "B"], columns=columns))
+            for v in values
+        ]
+
+    def test_by_hand(self):
+        made = self.made(
+            [[10, 50, 20, 0, 0, 30], [20, 60, 40, 0, 0, 35]],
+            [[14, 50, 22, 0, 0, 30], [20, 66, 41, 0, 0, 37]],
+        )
+        summary = summarise(made)
+        assert list(summary.index) == ["A", "B"]
+        assert list(summary["mean"].columns) == ["Acc_ts", "Acc_tr", "Acc_H", "AUSUC"]
+        assert summary["mean"].loc["A"].tolist() == [12, 50, 21, 30]
+        assert summary["mean"].loc["B"].tolist() == [20, 63, 40.5, 36]
+        # Two values that differ by d: standard error d/2, and Student's quantile at one degree is 12.7062.
+        student = 12.706204736
+        np.testing.assert_allclose(summary["±"].loc["A"], np.array([2, 0, 1, 0]) * student)
+        np.testing.assert_allclose(summary["±"].loc["B"], np.array([0, 3, 0.5, 1]) * student)
+        # Differences of Acc_H are 20 and 19, of AUSUC 5 and 7.
+        assert summary["lead"].loc["A"].to_dict() == {"Acc_H": 19.5, "AUSUC": 6}
+        np.testing.assert_allclose(summary["lead ±"].loc["A"], [0.5 * student, 1 * student])
+        assert (summary[["lead", "lead ±"]].loc["B"] == 0).all()
+
+    def test_three_and_another_level(self):
+        row = [0.0, 0, 0, 0, 0, 0]
+        made = self.made(*([[0, 0, h, 0, 0, 0], row] for h in (1.0, 2.0, 6.0)))
+        summary = summarise(made, level=0.9)
+        # Mean 3, deviation sqrt((4 + 1 + 9) / 2) = sqrt(7), quantile of Student at two degrees 2.91999.
+        assert summary["mean", "Acc_H"]["A"] == 3
+        assert summary["±", "Acc_H"]["A"] == pytest.approx(2.9199856 * np.sqrt(7 / 3))
+        assert summary["lead", "Acc_H"]["A"] == -3
+
+    def test_of_runs(self, experiment: Experiment):
+        summary = summarise([experiment, experiment])
+        np.testing.assert_allclose(
+            summary["mean"], experiment.table()[["Acc_ts", "Acc_tr", "Acc_H", "AUSUC"]]
+        )
+        np.testing.assert_allclose(summary["±"], 0, atol=1e-12)
+        lead = experiment.table()["Acc_H"]["COSMO"] - experiment.table()["Acc_H"]
+        np.testing.assert_allclose(summary["lead", "Acc_H"], lead)
+
+    @pytest.mark.parametrize("n", [0, 1])
+    def test_needs_two(self, n: int, experiment: Experiment):
+        with pytest.raises(ValueError, match="at least two"):
+            summarise([experiment] * n)

@@ -1,0 +1,255 @@
+"""Files that are damaged, altered, foreign, newer or made to do harm: all are refused, with the reason."""
+
+import io
+import json
+import pickle
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save as safetensors
+
+from cosmo.io.model_file import ModelError, load, read_card
+from cosmo.io.model_file.container import read_arrays, read_document, write
+
+FROZEN = Path(__file__).parent / "version_1.cosmo"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return Path(shutil.copy(FROZEN, tmp_path / "model.cosmo"))
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return FROZEN.read_bytes()
+
+
+def refused(path, content=None, match=None):
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ModelError, match=match) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def altered(path, change):
+    """Write the file again with other content, and sums that fit it."""
+    content = read_document(path)
+    arrays = read_arrays(path, content)
+    change(content, arrays)
+    write(path, content, arrays)
+
+
+def nodes(tree):
+    """Yield every JSON object of a document."""
+    if isinstance(tree, dict):
+        yield tree
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for item in tree:
+            yield from nodes(item)
+
+
+def of_class(content, name):
+    """Return the document's part about the fitted object of a class."""
+    return max(
+        (node for node in nodes(content["root"]) if node.get("class") == name),
+        key=lambda node: len(node["state"]),
+    )
+
+
+def test_any_flipped_bit_is_noticed(path, whole):
+    rng = np.random.default_rng(0)
+    header = 8 + int.from_bytes(whole[:8], "little")
+    places = np.concatenate(
+        [np.arange(64), rng.integers(64, 8 * header, 400), rng.integers(0, 8 * len(whole), 400)]
+    )
+    for place in places:
+        content = bytearray(whole)
+        content[place // 8] ^= 1 << (place % 8)
+        refused(path, bytes(content))
+
+
+def test_any_truncation_is_noticed(path, whole):
+    for length in [*range(0, 40), *np.linspace(40, len(whole) - 1, 200).astype(int)]:
+        refused(path, whole[:length])
+    refused(path, whole + b"\0", "damaged or altered: .* bytes of arrays instead of")
+    refused(path, whole[:-1], "truncated: ")
+
+
+def archive():
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        file.writestr("model.json", "{}")
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", b"\0" * 100, pickle.dumps({"a": 1}), pickle.dumps(np.arange(9)), archive(),
+     b"PK\x03\x04" * 50, b"label,probability\na,0.5\n" * 9, bytes(range(256)) * 20,
+     (2).to_bytes(8, "little") + b"{}", (2).to_bytes(8, "little") + b"[]",
+     (10**6).to_bytes(8, "little") + b"[" * 10**6],
+    ids=["empty", "json", "zeros", "pickle", "pickled array", "zip", "zip-like", "csv", "bytes", "no header",
+         "list header", "nesting"],
+)  # fmt: skip
+def test_foreign_files(path, content):
+    refused(path, content, "not a model of cosmo")
+
+
+def test_other_safetensors_files(path):
+    refused(path, safetensors({"x": np.zeros(3)}), "a safetensors file, but without a model's document")
+    refused(path, safetensors({"x": np.zeros(3)}, {"cosmo": "{}"}), "damaged or altered: the document")
+
+
+@pytest.mark.parametrize("length", [2**60, 2**63 + 5, 10**9, 10**7])
+def test_header_lengths_are_not_believed(path, whole, length):
+    refused(path, length.to_bytes(8, "little") + whole[8:], "truncated|does not begin as")
+
+
+def test_a_missing_file_is_an_ordinary_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "none.cosmo")
+
+
+def test_an_altered_document(path, whole):
+    assert whole.count(b"adaptive") > 0
+    refused(path, whole.replace(b"adaptive", b"constant"), "damaged or altered: the document")
+    with pytest.raises(ModelError, match="damaged or altered: the document"):
+        read_card(path)
+
+
+def test_a_newer_format(path):
+    altered(path, lambda content, arrays: content.update(format_version=2, package="9.9"))
+    refused(path, match=r"format version 2, written by cosmo 9\.9.*pip install --upgrade")
+
+
+@pytest.mark.parametrize("version", [0, "1", None, 1.5])
+def test_no_format(path, version):
+    altered(path, lambda content, arrays: content.update(format_version=version))
+    refused(path, match="no format version")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["os.system", "builtins:eval", "Popen", "../../evil.py", "/etc/passwd", "sklearn.svm.SVC", "", None, 3],
+)
+def test_unknown_classes(path, name):
+    altered(path, lambda content, arrays: of_class(content, "ESZSL").update({"class": name}))
+    refused(path, match="names the class .* unknown; known are .*ESZSL")
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [("ESZSL", "scores"), ("ESZSL", "__class__"), ("ESZSL", "_fit"), ("ESZSL", "grid"), ("Cosmo", "predict"),
+     ("GatedMixture", "__dict__"), ("LogisticRegression", "predict_proba"), ("ExpertPair", "outputs"),
+     ("OperatingPoint", "count"), ("ESZSL", "weights-")],
+)  # fmt: skip
+def test_attributes_cannot_hide_methods(path, owner, name):
+    altered(path, lambda content, arrays: of_class(content, owner)["state"].update({name: 1}))
+    refused(path, match=f"cannot have an attribute '{name}'|has no '{name}'")
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [("ESZSL", "weights_"), ("ESZSL", "columns_"), ("ESZSL", "decided_"), ("Cosmo", "experts_"),
+     ("Cosmo", "combination_"), ("Cosmo", "validation_outputs_"), ("Cosmo", "n_features_in_"),
+     ("LogisticRegression", "coef_"), ("ExpertPair", "seen_classes"), ("OperatingPoint", "threshold"),
+     ("RecordedOutputs", "gate_score"), ("Model", "cosmo"), ("ConfidenceGate", "weights_")],
+)  # fmt: skip
+def test_missing_attributes(path, owner, name):
+    def drop(content, arrays):
+        holders = [node for node in nodes(content["root"]) if name in node.get("state", ())]
+        holders = [node for node in holders if node["class"] == owner]
+        assert holders
+        for node in holders:
+            del node["state"][name]
+
+    altered(path, drop)
+    refused(path)
+
+
+def arrays_of(content):
+    return {node["name"] for node in nodes(content["root"]) if node.get("is") == "array"}
+
+
+@pytest.mark.parametrize("change", ["shape", "dtype", "missing", "size"])
+def test_wrong_arrays(path, whole, change):
+    for name in sorted(arrays_of(read_document(FROZEN))):
+
+        def spoil(content, arrays, name=name):
+            values = arrays[name]
+            if change == "missing":
+                del arrays[name]
+            elif change == "shape":
+                arrays[name] = values.reshape(-1, 1) if values.ndim == 1 else values.reshape(-1)
+            elif change == "size":
+                arrays[name] = np.concatenate([values, values])
+            else:
+                arrays[name] = (values.reshape(-1).view(np.uint8)).reshape(len(values), -1)
+
+        path.write_bytes(whole)
+        altered(path, spoil)
+        refused(path)
+
+
+def test_arrays_that_the_header_describes_otherwise(path, whole):
+    header = 8 + int.from_bytes(whole[:8], "little")
+    for one, other in ((b'"F32"', b'"I32"'), (b'"F64"', b'"I64"')):
+        changed = whole[:header].replace(one, other) + whole[header:]
+        assert changed != whole
+        refused(path, changed, "damaged or altered: array .* should be")
+
+
+@pytest.mark.parametrize(
+    "node",
+    [{"is": "call", "of": "os.system"}, {"is": None}, {}, {"is": "array", "name": "../../etc/passwd"},
+     {"is": "float", "value": "__import__('os')"}, {"is": "scalar", "dtype": "object", "value": 1},
+     {"is": "index", "values": [1], "dtype": "category"}, {"is": "dict", "items": [[[], 1]]},
+     {"is": "object", "class": "OdinGate", "state": []}, {"is": "object"}, {"is": "tuple"},
+     {"is": "objects", "items": ["a"], "shape": [2**40], "dtype": "object"},
+     {"is": "objects", "items": [1], "shape": [1], "dtype": "U9"}],
+    ids=json.dumps,
+)  # fmt: skip
+def test_values_that_make_no_sense(path, node):
+    altered(path, lambda content, arrays: of_class(content, "ESZSL")["state"].update(weights_=node))
+    refused(path)
+
+
+def test_a_model_of_the_wrong_kind(path):
+    altered(path, lambda content, arrays: content.update(root=of_class(content, "ESZSL")))
+    refused(path, match="holds a Cosmo or a Model, not a ESZSL")
+
+
+def test_absurd_numbers_of_features(path):
+    def claim(content, arrays):
+        of_class(content, "Cosmo")["state"]["n_features_in_"] = 2**50
+        of_class(content, "Model")["state"]["rehearsal"] = None
+
+    altered(path, claim)
+    refused(path, match="more features than its arrays")
+
+
+def test_deep_nesting(path):
+    def nest(content, arrays):
+        tree = 1
+        for _ in range(300):
+            tree = [tree]
+        of_class(content, "ESZSL")["state"]["weights_"] = tree
+
+    altered(path, nest)
+    refused(path, match="nested too deeply")
+
+
+def test_a_model_that_answers_otherwise(path):
+    def negate(content, arrays):
+        fitted = next(
+            node["state"]["coef_"] for node in nodes(content["root"]) if "coef_" in node.get("state", ())
+        )
+        arrays[fitted["name"]] *= -1
+
+    altered(path, negate)
+    refused(path, match="answers otherwise than when it was saved")

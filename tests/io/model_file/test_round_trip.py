@@ -1,0 +1,242 @@
+"""Every expert, gate and classifier that the format knows: saved, loaded, asked again."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from compositional import Task
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
+
+from cosmo import ESZSL, LAGO, Cosmo
+from cosmo.classifier._summary import RecordedOutputs
+from cosmo.experts import UNSEEN_EXPERTS, Kernel, SynC, make_seen_expert
+from cosmo.gates import GATES, make_gate
+from cosmo.io.model_file import ModelError, load, save
+from cosmo.io.model_file.registry import KNOWN, known_name
+from cosmo.io.model_file.values import pack, unpack
+
+SMALL = {
+    "eszsl": {"gamma": 1.0, "lam": 1.0},
+    "lago": {"variant": "semantic-soft", "epochs": 2},
+    "sync": {"lam": 1e-4, "rho": 1.0},
+    "kernel": {"sigma": 0.8, "epochs": 2},
+    "triple": {"alpha": 0.1, "beta": 1.0, "rho": 1e-3},
+    "dap": {"C": 1e-2},
+    **{name: {"learning_rate": 1.0, "epochs": 2} for name in ("sje", "devise", "ale")},
+}
+GENERATIVE = ("f-clswgan", "cycle-wgan", "cycle-uwgan", "se-gzsl")
+
+
+def small(name):
+    kind = UNSEEN_EXPERTS[name]
+    if not kind.needs_torch:
+        return kind(**SMALL.get(name, {}))
+    pytest.importorskip("torch")
+    return kind(epochs=2, hidden=8, **({"n_syn": 5} if name in GENERATIVE else {}))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_steps():
+    """Generators train a classifier for each set of classes; how well does not matter here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cosmo.experts._synthetic._STEPS", 50)
+        yield
+
+
+@pytest.fixture(scope="module")
+def task():
+    return Task(rows=8)
+
+
+def fit(task, **parts):
+    table = task.table
+    if isinstance(parts.get("unseen"), UNSEEN_EXPERTS.get("similarity", ())):
+        table = pd.DataFrame(np.linspace(-1, 1, 25 * 30).reshape(25, 30) ** 3, index=task.table.index)
+    unseen = parts.pop("unseen", ESZSL(1.0, 1.0))
+    return Cosmo(table, unseen=unseen, **parts).fit(task.X, task.y)
+
+
+def check_same(model, path, task):
+    """Save, load, and compare: answers, added classes, operating points."""
+    save(model, path)
+    again = load(path)
+    rows = np.concatenate([task.X, task.X_new])
+    np.testing.assert_array_equal(again.predict_proba(rows), model.predict_proba(rows))
+    np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
+    assert again.operating_point_ == model.operating_point_
+    assert again.validation_curve_.area == model.validation_curve_.area
+    for one in (model, again):
+        one.operate_at(min_seen=0.3)
+    assert again.operating_point_ == model.operating_point_
+    extra = model.experts_.descriptions.iloc[:2].set_axis(["p", "q"], axis=0)
+    for one in (model, again):
+        one.add_classes(extra[::-1])
+    np.testing.assert_array_equal(again.predict_proba(rows[:20]), model.predict_proba(rows[:20]))
+    assert again.classes_.tolist() == model.classes_.tolist()
+    return again
+
+
+@pytest.mark.parametrize("name", [name for name in UNSEEN_EXPERTS if name not in GENERATIVE])
+def test_unseen_experts(name, task, tmp_path):
+    check_same(fit(task, unseen=small(name)), tmp_path / "model.cosmo", task)
+
+
+@pytest.mark.parametrize("name", GENERATIVE)
+def test_generators(name, task):
+    """Only by themselves: a whole model trains a classifier for every set of classes it meets."""
+    expert = small(name).fit(task.X, task.y, task.table)
+    expected = expert.scores(task.X_new, task.table)
+    node, arrays = pack(expert, "expert")
+    again = unpack(json.loads(json.dumps(node)), arrays)
+    np.testing.assert_array_equal(again.scores(task.X_new, task.table), expected)
+    np.testing.assert_array_equal(again.synthesize(task.table, 3), expert.synthesize(task.table, 3))
+    assert all(part.startswith("mean G.") for part in again.weights_)
+
+
+@pytest.mark.parametrize("unseen", [LAGO("k-soft", epochs=2, n_groups=3), LAGO("singletons", epochs=2),
+                                    Kernel(epochs=2, kernel="linear"), SynC(1e-4, 1.0, centre=True),
+                                    ESZSL(1.0, 1.0, centre=False)], ids=repr)  # fmt: skip
+def test_variants(unseen, task, tmp_path):
+    check_same(fit(task, unseen=unseen), tmp_path / "model.cosmo", task)
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_gates(name, task, tmp_path):
+    unseen = small("cmt" if name == "novelty" else "eszsl")
+    gate = make_gate(name)
+    if "epochs" in gate.get_params():
+        gate.set_params(epochs=2)
+    check_same(fit(task, unseen=unseen, gate=gate), tmp_path / "model.cosmo", task)
+
+
+@pytest.mark.parametrize("smoothing", ["constant", "none"])
+def test_smoothings(smoothing, task, tmp_path):
+    check_same(fit(task, smoothing=smoothing), tmp_path / "model.cosmo", task)
+
+
+# What scikit-learn warns about if it is not said, where it can be said (from 1.8 on).
+NEW_WAY = {"l1_ratios": (0,), "use_legacy_attributes": False}
+if not NEW_WAY.keys() <= LogisticRegressionCV().get_params().keys():
+    NEW_WAY = {}
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        *map(make_seen_expert, ("logistic", "logistic-exact", "lda", "knn")),
+        LogisticRegressionCV(Cs=2, cv=2, scoring="accuracy", **NEW_WAY),
+        LinearDiscriminantAnalysis(),
+        make_pipeline(PCA(3), QuadraticDiscriminantAnalysis(reg_param=0.5)),
+        GaussianNB(),
+        MLPClassifier((20,), max_iter=100, random_state=0),
+        KNeighborsClassifier(3),
+        make_pipeline(StandardScaler(), PCA(4), KNeighborsClassifier(3, algorithm="kd_tree")),
+        make_pipeline(MinMaxScaler(), MaxAbsScaler(), RobustScaler(), Normalizer(), LogisticRegression()),
+        make_pipeline(None, LogisticRegression(C=float("inf"), tol=0.1)),
+    ],
+    ids=lambda seen: " ".join(repr(seen).split())[:60],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_seen_experts(seen, task, tmp_path):
+    check_same(fit(task, seen=seen), tmp_path / "model.cosmo", task)
+
+
+def test_a_seen_expert_of_one_class(task, tmp_path):
+    """Two seen classes leave one for the validation stage."""
+    rows = np.isin(task.y, task.seen[:2])
+    model = Cosmo(task.table, unseen=ESZSL(1.0, 1.0)).fit(task.X[rows], task.y[rows])
+    check_same(model, tmp_path / "model.cosmo", task)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [range(25), [f"класс {i}" for i in range(25)], [float(i) for i in range(25)]],
+    ids=["int", "unicode", "float"],
+)
+def test_labels_of_any_kind(labels, task, tmp_path):
+    table = task.table.set_axis(pd.Index(list(labels), name="kind"), axis=0)
+    y = table.index[task.table.index.get_indexer(task.y)]
+    model = Cosmo(table, unseen=ESZSL(1.0, 1.0)).fit(task.X, y)
+    again = check_same(model, tmp_path / "model.cosmo", task)
+    assert again.experts_.descriptions.index.name == model.experts_.descriptions.index.name
+
+
+def test_a_fitted_frame_keeps_its_columns(task, tmp_path):
+    frame = pd.DataFrame(task.X, columns=[f"x{i}" for i in range(30)])
+    model = Cosmo(task.table, unseen=ESZSL(1.0, 1.0)).fit(frame, task.y)
+    save(model, tmp_path / "model.cosmo")
+    again = load(tmp_path / "model.cosmo")
+    assert again.feature_names_in_.tolist() == list(frame)
+    with pytest.raises(ValueError, match="feature names"):
+        again.predict(frame.iloc[:, ::-1])
+
+
+def test_what_belongs_to_one_machine_is_not_stored(task, tmp_path):
+    folder = tmp_path / "secret-folder"
+    model = fit(task, cache=folder)
+    save(model, tmp_path / "model.cosmo")
+    again = load(tmp_path / "model.cosmo")
+    assert again.cache is None
+    assert again.hold_out is None
+    assert again.descriptions is again.experts_.descriptions
+    assert b"secret-folder" not in (tmp_path / "model.cosmo").read_bytes()
+
+
+def test_only_what_the_curve_needs_is_kept_of_the_validation(task, tmp_path):
+    model = fit(task)
+    save(model, tmp_path / "model.cosmo")
+    again = load(tmp_path / "model.cosmo")
+    assert isinstance(again.validation_outputs_, RecordedOutputs)
+    save(again, tmp_path / "twice.cosmo")
+    assert (tmp_path / "twice.cosmo").read_bytes() == (tmp_path / "model.cosmo").read_bytes()
+
+
+def test_a_model_with_a_generator_gets_its_classifier_back(task, tmp_path):
+    model = fit(task, unseen=small("f-clswgan"))
+    expected = model.predict_proba(task.X_new)
+    save(model, tmp_path / "model.cosmo")
+    again = load(tmp_path / "model.cosmo")
+    np.testing.assert_array_equal(again.predict_proba(task.X_new), expected)
+
+
+def test_unknown_classes_are_refused_not_pickled(task, tmp_path):
+    model = fit(task, seen=RandomForestClassifier(3, random_state=0))
+    with pytest.raises(ModelError, match=r"model\.seen is a RandomForestClassifier.*LogisticRegression"):
+        save(model, tmp_path / "model.cosmo")
+    assert not list(tmp_path.iterdir())
+
+
+def test_random_states_are_refused(task, tmp_path):
+    model = fit(task, seen=LogisticRegression(random_state=np.random.RandomState(0)))
+    with pytest.raises(ModelError, match=r"model\.seen\.random_state is a RandomState"):
+        save(model, tmp_path / "model.cosmo")
+
+
+def test_own_subclasses_are_refused(task, tmp_path):
+    class Mine(ESZSL):
+        pass
+
+    with pytest.raises(ModelError, match="is a Mine"):
+        save(fit(task, unseen=Mine(1.0, 1.0)), tmp_path / "model.cosmo")
+
+
+def test_only_fitted_models_are_saved(task, tmp_path):
+    with pytest.raises(ValueError, match="not fitted"):
+        save(Cosmo(task.table), tmp_path / "model.cosmo")
+    with pytest.raises(ModelError, match="holds a Cosmo or a Model, not a ESZSL"):
+        save(ESZSL(), tmp_path / "model.cosmo")
+
+
+def test_the_registry_is_whole():
+    for name, known in KNOWN.items():
+        assert known_name(known.load()) == name
+    assert {known_name(kind) for kind in UNSEEN_EXPERTS.values()} <= set(KNOWN)

@@ -1,0 +1,49 @@
+"""A file of format version 1, made once (`make_version_1.py`), is read as long as there is a reader."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cosmo.io import model_file as persistence
+from cosmo.io.model import Model
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def model():
+    return Model.load(HERE / "version_1.cosmo")
+
+
+@pytest.fixture(scope="module")
+def answers():
+    return json.loads((HERE / "version_1.json").read_text())
+
+
+def test_answers_as_on_the_day_it_was_made(model, answers):
+    rows = np.array(answers["rows"])
+    assert model.cosmo.classes_.tolist() == answers["classes"]
+    assert model.predict(rows).tolist() == answers["predictions"]
+    # The last digits are the machine's.
+    np.testing.assert_allclose(model.predict_proba(rows), answers["probabilities"], rtol=1e-4, atol=1e-6)
+
+
+def test_everything_else_works_too(model, answers):
+    unseen = model.cosmo.unseen_classes_
+    assert model.card()["data"] == "glyphs"
+    assert model.operate_at(min_seen=0.14).card()["validation"]["acc_tr"] >= 0.14
+    model.add_classes(model.cosmo.experts_.descriptions.loc[[unseen[0]]].set_axis(["new"], axis=0))
+    model.promote(unseen[0], np.array(answers["rows"])[:3])
+    assert unseen[0] in model.cosmo.seen_classes_
+    assert "new" in model.cosmo.unseen_classes_
+
+
+def test_its_card_is_read_by_itself(model):
+    card = persistence.read_card(HERE / "version_1.cosmo")
+    assert card["format_version"] == 1
+    # Which parameters are shown depends on the version of scikit-learn.
+    shown = {key: value for key, value in model.card().items() if key != "seen expert"}
+    assert {key: value for key, value in card.items() if key in shown} == shown
+    assert card["seen expert"].startswith("LogisticRegression(")

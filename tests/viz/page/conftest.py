@@ -1,0 +1,27 @@
+"""A run on few data, for everything that is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosmo.data import GZSLDataset, load_glyphs
+from cosmo.evaluation.run import Experiment, run_experiment
+
+
+@pytest.fixture(scope="session")
+def data() -> GZSLDataset:
+    glyphs = load_glyphs(n_classes=24, samples_per_class=12)
+    return GZSLDataset(
+        glyphs.features[:, ::6],
+        glyphs.labels,
+        glyphs.descriptions,
+        glyphs.split,
+        images=glyphs.images,
+        sample_names=[f"/far/away/letters/{row}.png" for row in range(len(glyphs))],
+        name="small",
+    )
+
+
+@pytest.fixture(scope="session")
+def experiment(data: GZSLDataset) -> Experiment:
+    return run_experiment(data)

@@ -1,0 +1,203 @@
+"""What the page computes from a set is what Python computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+from cosmo.classifier.combinations import CalibratedStacking, GatedMixture
+from cosmo.classifier.explain import explain
+from cosmo.evaluation.run import Experiment
+from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.viz.page.packing import Arrays, unpack
+from cosmo.viz.page.sets import Way, set_view
+
+
+@pytest.fixture(scope="module")
+def made(experiment: Experiment) -> tuple[list[np.ndarray], dict[str, Any]]:
+    arrays = Arrays()
+    ways = [
+        Way(name, rule, experiment.test, experiment.model.validation_outputs_)
+        for name, rule in experiment.fitted.items()
+    ]
+    found = set_view(arrays, "small", ways, experiment.test.classes)
+    return [unpack(entry) for entry in arrays.entries], found
+
+
+def accuracies(view: dict[str, Any], target: np.ndarray, answers: np.ndarray) -> tuple[float, float]:
+    """As the page counts: per class, over the classes that count."""
+    right = [0.0, 0.0]
+    for code in np.unique(target):
+        right[int(code >= view["classes"]["seen"])] += (answers[target == code] == code).mean()
+    return right[1] / view["counted"][1], right[0] / view["counted"][0]
+
+
+class TestCurves:
+    def test_every_threshold(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
+        arrays, view = made
+        target = arrays[view["samples"]["target"]]
+        for curve, result in zip(view["curves"], experiment.evaluations, strict=True):
+            flips, seen, unseen = (arrays[curve[part]] for part in ("flips", "seen", "unseen"))
+            assert curve["name"] == result.name
+            assert (flips.dtype, seen.dtype, unseen.dtype) == (np.float64, np.uint16, np.uint16)
+            np.testing.assert_array_equal(np.unique(flips[np.isfinite(flips)]), result.curve.corners)
+            at = accuracies(view, target, np.where(curve["threshold"] > flips, unseen, seen))
+            assert at == pytest.approx(result.scores[:2])
+            for point in range(0, len(result.curve.thresholds), 17):
+                answers = np.where(result.curve.thresholds[point] > flips, unseen, seen)
+                expected = result.curve.acc_ts[point], result.curve.acc_tr[point]
+                assert accuracies(view, target, answers) == pytest.approx(expected)
+
+    def test_area(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
+        arrays, view = made
+        target = arrays[view["samples"]["target"]]
+        curve, result = view["curves"][-1], experiment.evaluations[-1]
+        flips, seen, unseen = (arrays[curve[part]] for part in ("flips", "seen", "unseen"))
+        edges = np.unique(flips)
+        points = [
+            accuracies(view, target, np.where(threshold > flips, unseen, seen))
+            for threshold in [-np.inf, *np.nextafter(edges, np.inf)]
+        ]
+        ts, tr = np.array(points).T
+        area = (np.diff(ts) * (tr[1:] + tr[:-1]) / 2).sum() + ts[0] * tr[0]
+        assert area == pytest.approx(result.ausuc)
+
+    def test_operating_points(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
+        for curve, result in zip(made[1]["curves"], experiment.evaluations, strict=True):
+            assert (curve["threshold"], curve["softness"], curve["prior_weight"]) == result.point
+        chosen = [curve["chosen_on"] for curve in made[1]["curves"]]
+        assert chosen == ["no data (fixed at 0)", *["validation"] * 6]
+        assert [curve["main"] for curve in made[1]["curves"]] == [False] * 6 + [True]
+        smoothing = [curve["smoothing"] for curve in made[1]["curves"]]
+        assert smoothing == [None, None, "none", "none", "none", "adaptive", "adaptive"]
+        assert [curve["hard"] for curve in made[1]["curves"]] == [False, False, True, *[False] * 4]
+
+    def test_what_is_shared_is_stored_once(self, made: tuple[list[np.ndarray], dict[str, Any]]):
+        alone, stacked, hard, soft, *_ = made[1]["curves"]
+        assert alone["flips"] == stacked["flips"]
+        assert alone["unseen"] == hard["unseen"] == soft["unseen"]
+        assert hard["seen"] == soft["seen"] != alone["seen"]
+        assert hard["flips"] == made[1]["gates"][1]["scores"]
+
+
+class TestGates:
+    def test_scores(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
+        arrays, view = made
+        test, model = experiment.test, experiment.model
+        confidence, softmax = view["gates"]
+        assert (confidence["name"], softmax["name"]) == ("confidence", "max softmax")
+        assert (confidence["main"], softmax["main"]) == (True, False)
+        np.testing.assert_array_equal(arrays[confidence["scores"]], model.combination_.gate_.score(test))
+        np.testing.assert_array_equal(arrays[softmax["scores"]], MaxSoftmaxGate().score(test))
+        assert confidence["threshold"] == model.operating_point_.threshold
+        assert softmax["threshold"] == experiment.fitted["Independent-Hard"].operating_point_.threshold
+        facts = experiment.facts
+        for gate, name in ((confidence, "gate"), (softmax, "max_softmax")):
+            auc, fpr = (100 * facts[f"{name}_{measure}"] for measure in ("auc", "fpr95"))
+            assert gate["note"] == f"Gating-Val: AUC {auc:.1f}, FPR at 95 % TPR {fpr:.1f}"
+
+    def test_weights(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
+        gate = experiment.model.combination_.gate_
+        assert isinstance(gate, ConfidenceGate)
+        weights = made[1]["gates"][0]["weights"]
+        assert weights["values"] == list(gate.weights_)
+        assert weights["labels"] == [f"{side} {rank}" for side in ("unseen", "seen") for rank in range(1, 6)]
+        assert made[1]["gates"][1]["weights"] is None
+
+    def test_several_temperatures(self, experiment: Experiment):
+        validation = experiment.model.validation_outputs_
+        gate = ConfidenceGate(k=2, temperatures=(1.0, 3.0), use_unseen=False)
+        rule = GatedMixture(gate).fit(validation)
+        found = set_view(Arrays(), "x", [Way("a", rule, experiment.test)], experiment.test.classes)
+        labels = ["seen 1, T = 1", "seen 2, T = 1", "seen 1, T = 3", "seen 2, T = 3"]
+        assert found["gates"][0]["weights"]["labels"] == labels
+        assert found["gates"][0]["note"] == ""
+
+    def test_one_domain_only(self, experiment: Experiment):
+        validation = experiment.model.validation_outputs_
+        rule = experiment.fitted["COSMO"]
+        seen = validation[np.flatnonzero(validation.is_seen)]
+        found = set_view(Arrays(), "x", [Way("a", rule, experiment.test, seen)], experiment.test.classes)
+        assert found["gates"][0]["note"] == "Gating-Val has samples of one domain only."
+
+
+class TestWalk:
+    def test_gives_the_answer(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
+        """The five best classes of each side, smoothed as the page does it."""
+        arrays, view = made
+        walk = {key: arrays[value] if type(value) is int else value for key, value in view["walk"].items()}
+        point, test = experiment.model.operating_point_, experiment.test
+        told = explain(experiment.model.combination_, test)
+        assert (walk["smoothing"], walk["hard"]) == ("adaptive", False)
+        np.testing.assert_array_equal(walk["score"], told.gate_score)
+        u = expit((point.threshold - walk["score"]) / point.softness)[:, None]
+        n_seen, n_unseen = test.n_seen, test.n_unseen
+        seen = (walk["seen_proba"] + u / n_seen) * (1 - u)
+        unseen = (walk["unseen_proba"] + (1 - u) / n_unseen) * u
+        total = (walk["seen_mass"] + u[:, 0]) * (1 - u[:, 0]) + (walk["unseen_mass"] + 1 - u[:, 0]) * u[:, 0]
+        for side, codes in ((seen, walk["seen_codes"]), (unseen, walk["unseen_codes"])):
+            expected = np.take_along_axis(told.proba, codes.astype(int), axis=1)
+            np.testing.assert_allclose(side / total[:, None], expected, atol=1e-6)
+            assert (np.diff(side, axis=1) <= 1e-9).all()
+        np.testing.assert_array_equal(walk["seen_codes"][:, 0], test.seen_choice)
+        np.testing.assert_array_equal(walk["unseen_codes"][:, 0], test.unseen_choice + n_seen)
+
+    def test_fewer_classes_than_shown(self):
+        seen = np.array([[0.5, 0.5, 0.0], [0.2, 0.2, 0.6]])
+        said = ExpertOutputs(
+            pd.Index(list("abc")), pd.Index(["z"]), seen, np.array([[0.3], [0.0]]), target=np.array([0, 3])
+        )
+        rule = GatedMixture(MaxSoftmaxGate(), smoothing="none").fit(said)
+        arrays = Arrays()
+        walk = set_view(arrays, "few", [Way("a", rule, said)], said.classes)["walk"]
+        assert unpack(arrays.entries[walk["seen_codes"]]).tolist() == [[0, 1, 2], [2, 0, 1]]
+        assert unpack(arrays.entries[walk["unseen_codes"]]).tolist() == [[3], [3]]
+        assert unpack(arrays.entries[walk["unseen_mass"]]).tolist() == [0.3, 0.0]
+
+    def test_stacking_has_none(self, experiment: Experiment):
+        rule = CalibratedStacking(0.0).fit(experiment.test)
+        found = set_view(Arrays(), "x", [Way("a", rule, experiment.test)], experiment.test.classes)
+        assert found["walk"] is None
+        assert found["gates"] == []
+
+
+class TestSamples:
+    def test_classes_seen_first(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
+        arrays, view = made
+        data = experiment.dataset
+        assert view["classes"]["names"] == [*data.seen_classes, *data.unseen_classes]
+        assert view["classes"]["seen"] == len(data.seen_classes)
+        rows = np.concatenate([np.sort(data.split.test_seen), np.sort(data.split.test_unseen)])
+        names = np.array(view["classes"]["names"])[arrays[view["samples"]["target"]]]
+        assert list(names) == list(data.labels[rows])
+
+    def test_ways_on_other_samples(self, experiment: Experiment):
+        test = experiment.test
+        rule = CalibratedStacking(0.0).fit(test)
+        ways = [Way("first", rule, test[:-1]), Way("second", rule, test)]
+        with pytest.raises(ValueError, match="first and second are not on the same samples"):
+            set_view(Arrays(), "x", ways, test.classes)
+
+    def test_more_classes_than_two_bytes_count(self):
+        n = 70_000
+        said = ExpertOutputs(
+            pd.RangeIndex(n - 1),
+            pd.Index([n]),
+            np.eye(1, n - 1, n - 2),
+            np.array([[0.5]]),
+            target=np.array([n - 1]),
+        )
+        arrays = Arrays()
+        rule = GatedMixture(MaxSoftmaxGate(), smoothing="none")
+        rule.gate_, rule.operating_point_ = (
+            MaxSoftmaxGate(),
+            CalibratedStacking(0.0).fit(said).operating_point_,
+        )
+        found = set_view(arrays, "many", [Way("a", rule, said)], said.classes)
+        assert unpack(arrays.entries[found["samples"]["target"]]).tolist() == [n - 1]
+        assert arrays.entries[found["samples"]["target"]]["type"] == "u4"

@@ -1,0 +1,336 @@
+"""What each page says."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import cosmo
+from cosmo._core.cache import Cache
+from cosmo.data import GZSLDataset
+from cosmo.encoders import Encoder
+from cosmo.evaluation.compare import Answer, Contender, compare
+from cosmo.evaluation.evaluate import evaluate_model
+from cosmo.evaluation.run import Experiment, run_experiment, summarise
+from cosmo.experts import DAP, ESZSL, make_seen_expert
+from cosmo.io.model import Model, fit_model
+from cosmo.viz.page import comparison_view, experiment_view, model_view, paper_view, render_page
+from cosmo.viz.page import views as module
+from cosmo.viz.page.packing import unpack
+from cosmo.viz.page.sets import Way
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+class Letters(Encoder):
+    """Counts letters."""
+
+    name, kind, n_features, identity = "letters", "text", 26, "letters-1"
+
+    def content(self, item: Any) -> bytes:
+        return item.encode()
+
+    def read(self, item: Any) -> Any:
+        return [item.count(letter) for letter in ascii_lowercase]
+
+    def encode_batch(self, batch: Any) -> np.ndarray:
+        return np.array(batch, dtype=np.float32)
+
+
+class Pixels(Letters):
+    """For pictures; asked about rows that were encoded before."""
+
+    name, kind, identity = "pixels", "images", "pixels-1"
+
+
+def rows_of_test(data: GZSLDataset) -> np.ndarray:
+    return np.concatenate([np.sort(data.split.test_seen), np.sort(data.split.test_unseen)])
+
+
+def json_of(view: dict[str, Any]) -> str:
+    """The view as JSON, without infinities."""
+    return json.dumps(view, allow_nan=False)
+
+
+@pytest.fixture(scope="module")
+def view(experiment: Experiment) -> dict[str, Any]:
+    return experiment_view(experiment)
+
+
+class TestExperiment:
+    def test_says_what_was_done(self, view: dict[str, Any], experiment: Experiment):
+        assert view["kind"] == "run"
+        assert view["title"] == "Generalized zero-shot learning on small"
+        assert view["version"] == cosmo.__version__
+        assert "288 samples with 96 features; 17 classes with examples and 7 known only by a" in view["lead"]
+        facts = dict(view["sets"][0]["facts"])
+        for name, value in experiment.to_dict()["unseen_expert"].items():
+            assert f"{name} {value:.3g}" in facts["unseen expert"]
+        assert facts["seen expert"].startswith(
+            f"logistic: {100 * experiment.facts['seen_expert_accuracy']:.1f} %"
+        )
+        assert f"T1 {100 * experiment.facts['zsl_t1']:.1f} %" in facts["unseen expert"]
+        assert f"AUC {100 * experiment.facts['gate_auc']:.1f} %" in facts["gate"]
+        assert f"TPR {100 * experiment.facts['max_softmax_fpr95']:.1f} %" in facts["max-softmax"]
+        assert (facts["smoothing"], facts["seed"]) == ("adaptive", "0")
+
+    def test_table(self, view: dict[str, Any], experiment: Experiment):
+        (table,) = view["sets"][0]["tables"]
+        expected = experiment.table()
+        assert [row[0] for row in table["rows"]] == list(expected.index)
+        np.testing.assert_allclose(
+            [[row[1], row[2], row[3], row[5]] for row in table["rows"]],
+            expected[["Acc_ts", "Acc_tr", "Acc_H", "AUSUC"]],
+            atol=1e-6,
+        )
+        low, high = experiment.evaluations[0].intervals[2]
+        assert table["rows"][0][4] == f"{100 * low:.1f} – {100 * high:.1f}"
+        assert all(len(row) == len(table["columns"]) for row in table["rows"])
+        assert "the test set was opened once" in table["note"]
+
+    def test_samples(self, view: dict[str, Any], data: GZSLDataset):
+        samples = view["sets"][0]["samples"]
+        rows = rows_of_test(data)
+        assert samples["names"] == [f"letters/{row}.png" for row in rows]  # folders are nobody's business
+        assert samples["pictures"]["count"] == len(rows)
+        assert samples["texts"] is None
+
+    def test_repeats(self, experiment: Experiment):
+        summary = summarise([experiment, experiment])
+        tables = experiment_view(experiment, summary)["sets"][0]["tables"]
+        assert len(tables) == 2
+        last = tables[1]["rows"][-1]
+        assert last[:2] == ["COSMO", f"{experiment.table().loc['COSMO', 'Acc_ts']:.1f} ± 0.0"]
+        assert last[-2:] == ["", ""]
+        assert all(len(row) == len(tables[1]["columns"]) for row in tables[1]["rows"])
+
+    def test_a_measure_that_is_not_known(self, experiment: Experiment):
+        odd = replace(experiment, facts={**experiment.facts, "gate_auc": np.nan})
+        view = experiment_view(odd)
+        assert "AUC not known" in dict(view["sets"][0]["facts"])["gate"]
+        assert "NaN" not in json_of(view)
+
+    def test_texts_are_cut(self, experiment: Experiment, data: GZSLDataset):
+        texts = ["word " * 200] * len(data)
+        wordy = GZSLDataset(
+            data.features, data.labels, data.descriptions, data.split, texts=texts, name="wordy"
+        )
+        samples = experiment_view(replace(experiment, dataset=wordy))["sets"][0]["samples"]
+        assert {len(text) for text in samples["texts"]} == {400}
+        assert (samples["names"], samples["pictures"]) == (None, None)
+
+    def test_names_with_html_are_text(self, data: GZSLDataset):
+        labels = {data.seen_classes[0]: SCRIPT, data.unseen_classes[0]: "'\" onerror=x>"}
+        odd = GZSLDataset(
+            data.features,
+            [labels.get(label, label) for label in data.labels],
+            data.descriptions.rename(index=labels),
+            data.split,
+            name=f"<b>{SCRIPT}",
+        )
+        view = experiment_view(run_experiment(odd))
+        assert SCRIPT in view["sets"][0]["classes"]["names"]
+        page = render_page(view)
+        assert SCRIPT not in page
+        assert "<b>" not in page
+        assert page.count("<script") == 3
+
+    def test_same_run_same_bytes(self, experiment: Experiment, data: GZSLDataset):
+        assert render_page(experiment_view(run_experiment(data))) == render_page(experiment_view(experiment))
+
+
+@pytest.fixture(scope="module")
+def model(data: GZSLDataset) -> Model:
+    train = data.split.trainval
+    return fit_model(data.features[train], data.labels[train], data.descriptions, name="letters")
+
+
+class TestModel:
+    def test_evaluated(self, model: Model, data: GZSLDataset):
+        test = rows_of_test(data)
+        found = evaluate_model(model, data.features[test], data.labels[test])
+        view = model_view(model, found, kind="evaluation", name="test.csv")
+        (one,) = view["sets"]
+        assert (view["kind"], one["name"]) == ("evaluation", "test.csv")
+        assert f"Evaluated on {len(test)} samples." in view["lead"]
+        assert [curve["name"] for curve in one["curves"]] == ["ESZSL alone", "COSMO"]
+        accuracies, mistakes = one["tables"]
+        np.testing.assert_allclose(
+            [row[1] for row in accuracies["rows"]], 100 * np.array([*found.scores, found.ausuc]), atol=1e-6
+        )
+        assert mistakes["rows"][0] == [str(value) for value in found.confusions.iloc[0][:2]] + [
+            int(found.confusions.iloc[0]["samples"])
+        ]
+        assert dict(one["facts"])["data"] == "letters"
+        assert one["gates"][0]["note"].startswith("Gating-Val: AUC ")
+        assert "stage" not in one
+        assert one["counted"] == [17, 7]
+        json_of(view)
+
+    def test_one_domain_only(self, model: Model, data: GZSLDataset):
+        test = data.split.test_unseen
+        found = evaluate_model(model, data.features[test], data.labels[test])
+        view = model_view(model, found)
+        assert view["sets"][0]["counted"] == [0, 7]
+        assert [row[1] is None for row in view["sets"][0]["tables"][0]["rows"]] == [False, True, True, True]
+        json_of(view)
+
+    def test_recorded_validation(self, model: Model, tmp_path: Path):
+        model.save(tmp_path / "model.cosmo")
+        view, again = model_view(model), model_view(Model.load(tmp_path / "model.cosmo"))
+        assert json_of(view) == json_of(again)
+        (one,) = again["sets"]
+        assert (view["kind"], one["stage"], one["walk"]) == ("studio", "validation", None)
+        arrays = [unpack(entry) for entry in again["arrays"]]
+        (curve,) = one["curves"]
+        expected = model.cosmo.validation_curve_
+        flips = arrays[curve["flips"]]
+        np.testing.assert_array_equal(np.unique(flips[np.isfinite(flips)]), expected.corners)
+        target = arrays[one["samples"]["target"]]
+        answers = np.where(curve["threshold"] > flips, arrays[curve["unseen"]], arrays[curve["seen"]])
+        right = pd.Series(answers == target).groupby(target).mean()
+        unseen = right.index >= one["classes"]["seen"]
+        assert right[unseen].mean() == pytest.approx(expected.at(curve["threshold"]).acc_ts)
+        assert len(one["classes"]["names"]) == sum(one["counted"]) == 17
+        gate = one["gates"][0]
+        assert (gate["name"], len(gate["weights"]["values"])) == ("confidence", 10)
+        assert re.fullmatch(r"Gating-Val: AUC \d+\.\d, FPR at 95 % TPR \d+\.\d", gate["note"])
+
+    def test_many_samples_are_thinned(self, model: Model, data: GZSLDataset, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(module, "MOST_SAMPLES", 20)
+        test = rows_of_test(data)
+        found = evaluate_model(model, data.features[test], data.labels[test])
+        view = model_view(model, found)
+        target = unpack(view["arrays"][view["sets"][0]["samples"]["target"]])
+        np.testing.assert_array_equal(
+            target, found.outputs.labels[np.linspace(0, len(test) - 1, 20).astype(int)]
+        )
+        assert f"Evaluated on {len(test)} samples; 20 of them are shown." in view["lead"]
+
+    def test_feature_rows_have_no_texts(self, model: Model, data: GZSLDataset):
+        test = rows_of_test(data)[::9]
+        found = evaluate_model(model, data.features[test], data.labels[test])
+        samples = model_view(model, found, items=data.features[test])["sets"][0]["samples"]
+        assert (samples["names"], samples["texts"], samples["pictures"]) == (None, None, None)
+
+    def test_texts(self, model: Model, data: GZSLDataset):
+        wordy = Model(model.cosmo, {c: f"about {c}" for c in data.classes}, "letters", "letters-1")
+        wordy._encoder = Letters()
+        test = rows_of_test(data)
+        found = evaluate_model(wordy, data.features[test], data.labels[test])
+        items = [f"text {row} " * 80 for row in test]
+        one = model_view(wordy, found, kind="evaluation", items=items)["sets"][0]
+        assert one["samples"]["texts"] == [text[:400] for text in items]
+        assert one["classes"]["descriptions"] == [f"about {name}" for name in one["classes"]["names"]]
+
+    @pytest.mark.parametrize("kind", ["evaluation", "studio"])
+    def test_pictures(
+        self, kind: Any, model: Model, data: GZSLDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(module, "MOST_FILES", 10)
+        seeing = Model(model.cosmo, None, "pixels", "pixels-1")
+        seeing._encoder = Pixels()
+        test = rows_of_test(data)
+        paths = [tmp_path / f"{row}.png" for row in test]
+        assert data.images is not None
+        for path, row in zip(paths, test, strict=True):
+            Image.fromarray(data.images[row]).save(path)
+        found = evaluate_model(seeing, data.features[test], data.labels[test])
+        view = model_view(seeing, found, kind=kind, items=paths)
+        samples = view["sets"][0]["samples"]
+        assert samples["pictures"]["uri"].startswith("data:image/jpeg;base64,")
+        rows = np.arange(len(test))
+        if kind == "evaluation":  # ten that are spread over all, then the others
+            first = np.linspace(0, len(test) - 1, 10).astype(int)
+            rows = np.concatenate([first, np.delete(rows, first)])
+        assert samples["names"] == [f"{tmp_path.name}/{paths[row].name}" for row in rows]
+        np.testing.assert_array_equal(unpack(view["arrays"][samples["target"]]), found.outputs.labels[rows])
+
+
+@pytest.fixture(scope="module")
+def told(data: GZSLDataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Answer], pd.DataFrame]:
+    named = GZSLDataset(data.features, data.labels, data.descriptions, data.split, name="CUB")
+    contenders = [
+        Contender("ESZSL", ESZSL(gamma=1.0, lam=1.0), named, "ESZSL"),
+        Contender("DAP", DAP(), named, "DAP"),
+    ]
+    answers: list[Answer] = []
+    folder = tmp_path_factory.mktemp("cache")
+    table = compare(contenders, Cache(folder), seen=make_seen_expert("lda"), told=answers.append)
+    return answers, table
+
+
+class TestComparison:
+    def test_all_ways_of_all_methods(self, told: tuple[list[Answer], pd.DataFrame]):
+        answers, table = told
+        view = comparison_view("CUB", {"att_splits": answers}, {"att_splits": table})
+        (one,) = view["sets"]
+        assert one["name"] == "CUB"
+        assert [(curve["name"], curve["family"]) for curve in one["curves"]] == [
+            (name, method)
+            for method in ("ESZSL", "DAP")
+            for name in (method, f"{method} + CS", f"{method} + COSMO")
+        ]
+        arrays = [unpack(entry) for entry in view["arrays"]]
+        target = arrays[one["samples"]["target"]]
+        for curve, (_, row) in zip(one["curves"], table.iterrows(), strict=True):
+            flips = arrays[curve["flips"]]
+            answers_ = np.where(curve["threshold"] > flips, arrays[curve["unseen"]], arrays[curve["seen"]])
+            right = pd.Series(answers_ == target).groupby(target).mean()
+            assert 100 * right[right.index >= 17].mean() == pytest.approx(row["acc_ts"])
+            assert 100 * right[right.index < 17].mean() == pytest.approx(row["acc_tr"])
+
+    def test_main_is_best_on_validation(self, told: tuple[list[Answer], pd.DataFrame]):
+        answers, table = told
+        heights = {one.name: one.fitted["COSMO"].validation_point_.acc_h for one in answers}  # type: ignore[attr-defined]
+        view = comparison_view("CUB", {"att_splits": answers}, {"att_splits": table})["sets"][0]
+        (main,) = (curve for curve in view["curves"] if curve["main"])
+        assert main["name"] == f"{max(heights, key=heights.__getitem__)} + COSMO"
+        assert len(view["gates"]) == 1
+        assert view["walk"]["smoothing"] == "adaptive"
+
+    def test_published_points(self, told: tuple[list[Answer], pd.DataFrame]):
+        answers, table = told
+        view = comparison_view("CUB", {"att_splits": answers}, {"att_splits": table})
+        points = {point["name"]: point for point in view["sets"][0]["points"]}
+        known = table.dropna(subset=["published_acc_ts", "published_acc_tr"])
+        assert len(points) == len(known) > 0
+        first = known.iloc[0]
+        point = points["ESZSL (published)"]
+        assert point["acc_ts"] == pytest.approx(first["published_acc_ts"] / 100)
+        assert point["acc_tr"] == pytest.approx(first["published_acc_tr"] / 100)
+        assert point["note"].startswith("as published, on other features")
+        for _, row in table.iterrows():
+            assert row["note"] in view["sets"][0]["tables"][0]["note"]
+        assert "NaN" not in json_of(view)
+
+    def test_a_set_for_each_kind_of_descriptions(self, told: tuple[list[Answer], pd.DataFrame]):
+        answers, table = told
+        both = dict.fromkeys(("att", "sent"))
+        view = comparison_view("CUB", dict.fromkeys(both, answers), dict.fromkeys(both, table))
+        assert [one["name"] for one in view["sets"]] == ["CUB, att", "CUB, sent"]
+        # The same arrays again cost nothing.
+        assert len(view["arrays"]) == len(comparison_view("CUB", {"att": answers}, {"att": table})["arrays"])
+
+
+def test_paper(experiment: Experiment):
+    ways = [Way(name, rule, experiment.test) for name, rule in experiment.fitted.items()]
+    sets = [
+        {"name": name, "ways": ways, "main": ways[-1], "classes": experiment.test.classes}
+        for name in ("A", "B")
+    ]
+    view = paper_view(sets, "cosmo paper planes")
+    assert [one["name"] for one in view["sets"]] == ["A", "B"]
+    assert "`cosmo paper planes`" in view["lead"]
+    (table,) = view["sets"][0]["tables"]
+    expected = experiment.table()[["Acc_ts", "Acc_tr", "Acc_H", "AUSUC"]]
+    np.testing.assert_allclose([row[1:] for row in table["rows"]], expected, atol=1e-6)

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from cosmo.data import Split, load_glyphs
+from cosmo.data.splits import HoldOut, Protocol
+from cosmo.viz.plots import plot_hold_out, plot_splits, save_figure
+
+
+@pytest.fixture(scope="module")
+def protocol() -> Protocol:
+    return Protocol(load_glyphs(n_classes=40, samples_per_class=12))
+
+
+def rectangles(figure: Figure) -> list[Rectangle]:
+    return [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
+
+
+def legend(figure: Figure) -> dict[str, str]:
+    return dict(text.get_text().split(": ") for text in figure.legends[0].get_texts())
+
+
+def test_counts_are_those_of_the_split(protocol: Protocol):
+    found = legend(plot_splits(protocol))
+    held, split, codes = protocol.hold_out, protocol.dataset.split, protocol.dataset.codes
+    for name, rows in {
+        "Seen-Train": held.seen_train,
+        "Seen-Val": held.seen_val,
+        "Unseen-Val": held.unseen_val,
+        "GZSL-Val = Seen-Val + Unseen-Val": held.gzsl_val,
+        "Gating-Train, plain": held.gating_train,
+        "Gating-Val, hatched": held.gating_val,
+        "Test, seen": split.test_seen,
+        "Test, unseen": split.test_unseen,
+    }.items():
+        assert found.pop(name) == f"{len(rows):,} rows of {len(np.unique(codes[rows]))} classes"
+    assert not found
+
+
+def test_areas_are_proportional_to_rows(protocol: Protocol):
+    held, split, codes = protocol.hold_out, protocol.dataset.split, protocol.dataset.codes
+    areas = [one.get_width() * one.get_height() for one in rectangles(plot_splits(protocol))]
+    of_held = np.isin(codes[split.test_seen], codes[held.unseen_val])
+    in_gating = np.isin(held.gzsl_val, held.gating_val)
+    seen_gating, unseen_gating = np.split(in_gating, [len(held.seen_val)])
+    expected = [
+        len(held.seen_train),
+        (~seen_gating).sum(),
+        seen_gating.sum(),
+        (~of_held).sum(),
+        (~unseen_gating).sum(),
+        unseen_gating.sum(),
+        of_held.sum(),
+        len(split.test_unseen),
+    ]
+    np.testing.assert_allclose(areas, expected)
+
+
+def test_bands_are_named_with_their_classes(protocol: Protocol):
+    labels = [label.get_text() for label in plot_splits(protocol).axes[0].get_yticklabels()]
+    assert labels == [
+        "20 training classes",
+        "8 validation classes",
+        "12 unseen classes",
+    ]
+
+
+def test_the_test_set_stays_sealed(protocol: Protocol):
+    plot_splits(protocol)
+    assert not protocol.opened
+
+
+def test_titles(protocol: Protocol):
+    assert plot_splits(protocol).axes[0].get_title() == protocol.dataset.name
+    assert plot_splits(protocol, title="$ other").axes[0].get_title() == "$ other"
+
+
+def uneven(n_train: int, n_val: int, n_unseen: int) -> Figure:
+    """Five rows a class, of seen classes one for the test."""
+    n_seen = n_train + n_val
+    labels = np.repeat(np.arange(n_seen + n_unseen), 5)
+    rows, within = np.arange(len(labels)), np.arange(len(labels)) % 5
+    is_seen, trained = labels < n_seen, labels < n_train
+    split = Split(rows[is_seen & (within < 4)], rows[is_seen & (within == 4)], rows[~is_seen])
+    held = HoldOut(
+        rows[trained & (within < 3)], rows[trained & (within == 3)], rows[is_seen & ~trained & (within < 4)]
+    )
+    return plot_hold_out(labels, split, held, title="uneven")
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (900, 3, 5), (3, 400, 2), (2, 2, 1000)])
+def test_texts_are_inside_and_apart(sizes: tuple[int, int, int]):
+    figure = uneven(*sizes)
+    axes = figure.axes[0]
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw_without_rendering()
+    around = [one.get_window_extent(renderer) for one in rectangles(figure)]
+    for text in axes.texts:
+        box = text.get_window_extent(renderer)
+        assert sum(one.overlaps(box) for one in around) == 1
+    names = [label.get_window_extent(renderer) for label in axes.get_yticklabels()]
+    assert not any(one.overlaps(other) for i, one in enumerate(names) for other in names[:i])
+    assert min(box.x0 for box in names) >= 0
+    outer = figure.legends[0].get_window_extent(renderer)
+    assert outer.x0 >= 0
+    assert outer.x1 <= figure.bbox.x1
+
+
+def test_without_test_rows_of_seen_classes():
+    figure = plot_hold_out(
+        list("aabbc"), Split([0, 1, 2, 3], [], [4]), HoldOut([0], [1], [2, 3]), title="small"
+    )
+    assert "Test, seen" not in legend(figure)
+    assert legend(figure)["Test, unseen"] == "1 row of 1 class"
+
+
+def test_a_hold_out_of_other_data():
+    with pytest.raises(ValueError, match="points beyond the 3 rows"):
+        plot_hold_out(list("abc"), Split([0, 1], [], [2]), HoldOut([0], [1], [7]))
+
+
+def test_the_same_data_give_the_same_bytes(protocol: Protocol, tmp_path: Path):
+    first, second = (save_figure(plot_splits(protocol), tmp_path / name) for name in "ab")
+    assert [file.read_bytes() for file in first] == [file.read_bytes() for file in second]
+    assert first[1].stat().st_size < 150_000

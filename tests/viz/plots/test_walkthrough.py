@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.text import Annotation
+
+from cosmo.classifier.explain import Explanation
+from cosmo.mixture.smoothing import combine, smooth
+from cosmo.viz.plots import plot_walkthrough, save_figure
+from cosmo.viz.plots.style import SEEN, UNSEEN
+
+SEEN_NAMES = [f"seen {i}" for i in range(8)]
+UNSEEN_NAMES = [f"unseen {i}" for i in range(6)]
+
+
+def explained(
+    seen: np.ndarray,
+    unseen: np.ndarray,
+    p_unseen: np.ndarray,
+    names: tuple[list, list] = (SEEN_NAMES, UNSEEN_NAMES),
+    smoothing: str = "adaptive",
+) -> Explanation:
+    scores = combine(seen, unseen, p_unseen, smoothing=smoothing)  # type: ignore[arg-type]
+    return Explanation(
+        pd.Index(names[0]),
+        pd.Index(names[1]),
+        seen,
+        unseen,
+        1 - p_unseen,
+        p_unseen,
+        smooth(seen, 1 - p_unseen, smoothing),  # type: ignore[arg-type]
+        smooth(unseen, p_unseen, smoothing),  # type: ignore[arg-type]
+        scores / scores.sum(axis=1, keepdims=True),
+    )
+
+
+@pytest.fixture(scope="module")
+def explanation() -> Explanation:
+    """Two samples; in the first smoothing turns a wrong answer right, as in the paper's example."""
+    rng = np.random.default_rng(0)
+    seen = rng.dirichlet(np.full(8, 0.3), 2)
+    seen[0] = [0.02, 0.9, 0.03, 0.01, 0.01, 0.01, 0.01, 0.01]
+    unseen = 0.05 * rng.dirichlet(np.full(6, 0.3), 2)
+    unseen[0] = [0.001, 0.0002, 0.04, 0.0003, 0.0004, 0.0001]
+    return explained(seen, unseen, np.array([0.6, 0.3]))
+
+
+def bars(axes: Axes) -> list[Rectangle]:
+    return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+
+
+def shown(axes: Axes) -> dict[str, float]:
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    return dict(zip(labels, [bar.get_width() for bar in bars(axes)], strict=True))
+
+
+def test_panels_carry_the_data(explanation: Explanation):
+    axes = plot_walkthrough(explanation, 0, truth="seen 1").axes
+    found = shown(axes[0])
+    assert next(iter(found)) == "▸ seen 1"
+    assert list(found.values()) == pytest.approx(sorted(explanation.seen[0], reverse=True)[:5])
+    assert shown(axes[1])["unseen 2"] == pytest.approx(0.04)
+    assert shown(axes[2]) == pytest.approx({"p(S)": 0.4, "p(U)": 0.6})
+    assert shown(axes[4])["unseen 2"] == pytest.approx(0.04 / explanation.unseen[0].sum())
+    assert shown(axes[6])["▸ seen 1"] == pytest.approx(explanation.smoothed_seen[0, 1])
+    assert shown(axes[7])["unseen 2"] == pytest.approx(explanation.smoothed_unseen[0, 2])
+    assert list(shown(axes[8]).values()) == pytest.approx(sorted(explanation.proba[0], reverse=True)[:5])
+
+
+def test_smoothing_turns_the_answer_right(explanation: Explanation):
+    axes = plot_walkthrough(explanation, 0, truth="seen 1").axes
+    assert axes[5].get_title(loc="right") == "answer: unseen 2 (wrong)"
+    assert axes[8].get_title(loc="right") == "answer: seen 1 (right)"
+    plain = combine(explanation.seen, explanation.unseen, explanation.p_unseen, smoothing="none")
+    assert list(shown(axes[5]).values()) == pytest.approx(sorted(plain[0], reverse=True)[:5])
+
+
+def test_the_answer_of_another_model(explanation: Explanation):
+    other = explained(explanation.seen, explanation.unseen, np.array([0.1, 0.9]), smoothing="none")
+    axes = plot_walkthrough(explanation, 0, truth="seen 1", other=other).axes
+    assert axes[5].get_title(loc="right") == "answer: seen 1 (right)"
+    assert list(shown(axes[5]).values()) == pytest.approx(sorted(other.proba[0], reverse=True)[:5])
+    assert shown(axes[2]) == pytest.approx(
+        {"p(S) of (b)": 0.9, "p(U) of (b)": 0.1, "p(S) of (c)": 0.4, "p(U) of (c)": 0.6}
+    )
+
+
+def test_the_true_class_is_shown_with_its_rank_wherever_it_is(explanation: Explanation):
+    order = np.argsort(-explanation.seen[0])
+    truth = SEEN_NAMES[order[-1]]
+    axes = plot_walkthrough(explanation, 0, truth=truth, top=3).axes
+    rank = 1 + int((explanation.seen[0] > explanation.seen[0, order[-1]]).sum())
+    assert list(shown(axes[0]))[-1] == f"▸ {truth} (#{rank})"
+    assert len(shown(axes[0])) == 3
+    framed = [bar.get_linewidth() > 0 for bar in bars(axes[0])]
+    assert framed == [False, False, True]
+    assert [label.get_fontweight() for label in axes[0].get_yticklabels()] == ["normal", "normal", "bold"]
+
+
+def test_without_the_truth(explanation: Explanation):
+    axes = plot_walkthrough(explanation, 1).axes
+    assert "right" not in axes[8].get_title(loc="right")
+    assert not any("▸" in name for panel in axes for name in shown(panel))
+
+
+def test_colours_tell_the_domains(explanation: Explanation):
+    axes = plot_walkthrough(explanation, 0).axes
+    for name, bar in zip(shown(axes[8]), bars(axes[8]), strict=True):
+        colour = SEEN if name.startswith("seen") else UNSEEN
+        assert bar.get_facecolor()[:3] == pytest.approx([int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+        assert bool(bar.get_hatch()) == name.startswith("unseen")
+
+
+def test_one_expert_has_one_scale(explanation: Explanation):
+    axes = plot_walkthrough(explanation, 0).axes
+    for panels in ((0, 3, 6), (1, 4, 7), (5, 8)):
+        assert len({axes[k].get_xlim() for k in panels}) == 1
+
+
+def assert_nothing_overlaps(figure: Figure) -> None:
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw_without_rendering()
+    boxes = []
+    for axes in figure.axes:
+        texts = [*axes.get_yticklabels(), axes.title, axes._right_title, axes.yaxis.label]  # type: ignore[attr-defined]
+        texts += [text for text in axes.texts if isinstance(text, Annotation)]
+        boxes += [text.get_window_extent(renderer) for text in texts if text.get_text()]
+    for i, one in enumerate(boxes):
+        assert one.x0 >= 0
+        assert one.x1 <= figure.bbox.x1
+        assert not any(one.overlaps(other) for other in boxes[:i])
+
+
+@pytest.mark.parametrize("top", [1, 5])
+def test_nothing_overlaps(explanation: Explanation, top: int):
+    assert_nothing_overlaps(plot_walkthrough(explanation, 0, truth="seen 1", top=top))
+
+
+def test_long_names(explanation: Explanation, tmp_path: Path):
+    names = ([f"$a_very {'long ' * 30}name {i}" for i in range(8)], [f"{'ß' * 90}{i}" for i in range(6)])
+    long = explained(explanation.seen, explanation.unseen, explanation.p_unseen, names)
+    figure = plot_walkthrough(long, 0, truth=names[0][1], title="$ " + "title " * 5)
+    assert_nothing_overlaps(figure)
+    save_figure(figure, tmp_path / "long")
+
+
+def test_numbers_as_classes_and_one_class_each():
+    one = explained(np.array([[1.0]]), np.array([[0.2]]), np.array([0.5]), ([3], [7]))
+    axes = plot_walkthrough(one, truth=7).axes
+    assert list(shown(axes[1])) == ["▸ 7"]
+    assert list(shown(axes[0])) == ["3"]
+
+
+def test_the_same_data_give_the_same_bytes(explanation: Explanation, tmp_path: Path):
+    first, second = (save_figure(plot_walkthrough(explanation, 0, top=2), tmp_path / name) for name in "ab")
+    assert [file.read_bytes() for file in first] == [file.read_bytes() for file in second]
+
+
+def test_wrong_inputs(explanation: Explanation):
+    with pytest.raises(IndexError, match="no sample 2"):
+        plot_walkthrough(explanation, 2)
+    with pytest.raises(ValueError, match="'nothing' is not among the 14 classes"):
+        plot_walkthrough(explanation, 0, truth="nothing")
+    with pytest.raises(ValueError, match="top must be at least 1"):
+        plot_walkthrough(explanation, 0, top=0)
+    stranger = explained(np.array([[1.0]]), np.array([[0.2]]), np.array([0.5]), (["a"], ["z"]))
+    with pytest.raises(ValueError, match="same samples and classes"):
+        plot_walkthrough(explanation, 0, other=stranger)

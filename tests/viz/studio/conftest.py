@@ -1,0 +1,113 @@
+"""A real model on glyphs behind the real application, and a browser that asks it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi")
+
+from cosmo import ESZSL
+from cosmo.data import GZSLDataset, load_glyphs
+from cosmo.io.model import Model, fit_model
+from cosmo.viz.studio.app import make_app
+from cosmo.viz.studio.guard import Guard
+from cosmo.viz.studio.limits import Limits
+from cosmo.viz.studio.live import Live
+from cosmo.viz.studio.states import Samples
+
+TOKEN = "the-token-of-the-tests"
+
+
+class Browser:
+    """Asks an application, with cookie and header as the page does unless told otherwise."""
+
+    token = TOKEN
+
+    def __init__(self, app: Guard) -> None:
+        self.app = app
+
+    def headers(self, **more: str) -> dict[str, str]:
+        return {"X-Cosmo-Token": TOKEN, "X-Cosmo": "1", **more}
+
+    async def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+        transport = httpx.ASGITransport(self.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://studio") as client:
+            return await client.request(method, path, **{"headers": self.headers(), **options})
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return asyncio.run(self.ask("GET", path, **options))
+
+    def post(self, path: str, **options: Any) -> httpx.Response:
+        return asyncio.run(self.ask("POST", path, **options))
+
+    def at_once(self, *requests: tuple[str, str, dict[str, Any]]) -> list[httpx.Response]:
+        async def all_of_them() -> list[httpx.Response]:
+            asked = (self.ask(method, path, **options) for method, path, options in requests)
+            return await asyncio.gather(*asked)
+
+        return asyncio.run(all_of_them())
+
+
+@pytest.fixture(scope="session")
+def data() -> GZSLDataset:
+    return load_glyphs(n_classes=40, samples_per_class=15, seed=3)
+
+
+@pytest.fixture(scope="session")
+def model_file(data: GZSLDataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("studio") / "glyphs.cosmo"
+    train = data.split.trainval
+    model = fit_model(
+        data.features[train], data.labels[train], data.descriptions, unseen=ESZSL(1.0, 1.0), name="glyphs"
+    )
+    model.save(path)
+    return path
+
+
+@pytest.fixture
+def model(model_file: Path) -> Model:
+    return Model.load(model_file)
+
+
+@pytest.fixture(scope="session")
+def samples(data: GZSLDataset) -> Samples:
+    rows = np.concatenate([data.split.test_seen, data.split.test_unseen])
+    return Samples(data.features[rows], data.labels[rows])
+
+
+@pytest.fixture(scope="session")
+def shared(model_file: Path, samples: Samples) -> Live:
+    return Live(Model.load(model_file), samples)
+
+
+@pytest.fixture
+def live(shared: Live) -> Iterator[Live]:
+    """A live model on samples; whatever a test keeps is taken back."""
+    yield shared
+    shared.undo()
+
+
+@pytest.fixture
+def open_browser() -> Callable[..., Browser]:
+    def opened(live: Live, **limits: Any) -> Browser:
+        return Browser(make_app(live, token=TOKEN, hosts=["studio"], limits=Limits(**limits)))
+
+    return opened
+
+
+@pytest.fixture
+def browser(live: Live, open_browser: Callable[..., Browser]) -> Browser:
+    return open_browser(live)
+
+
+@pytest.fixture(scope="session")
+def new_class(data: GZSLDataset) -> list[float]:
+    """A description like that of an unseen class, but stronger, so that it takes samples from it."""
+    return (1.3 * data.descriptions.loc[data.unseen_classes[4]].to_numpy(dtype=np.float64)).tolist()

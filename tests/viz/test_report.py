@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cosmo.data import GZSLDataset, load_glyphs
+from cosmo.evaluation.run import Experiment, run_experiment, summarise
+from cosmo.mixture.curve import SeenUnseenCurve
+from cosmo.viz.page import experiment_view, read_view
+from cosmo.viz.report import write_report
+
+FILES = ["curves.csv", "plane.png", "report.html", "results.json"]
+
+
+@pytest.fixture(scope="module")
+def experiment() -> Experiment:
+    glyphs = load_glyphs(n_classes=24, samples_per_class=12)
+    data = GZSLDataset(
+        glyphs.features[:, ::6],
+        glyphs.labels,
+        glyphs.descriptions,
+        glyphs.split,
+        images=glyphs.images,
+        name="small",
+    )
+    return run_experiment(data)
+
+
+@pytest.fixture(scope="module")
+def folder(experiment: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "deep" / "down"
+    write_report(experiment, path)
+    return path
+
+
+def named(data: GZSLDataset, name: str) -> GZSLDataset:
+    """The same data under another name."""
+    return GZSLDataset(data.features, data.labels, data.descriptions, data.split, name=name)
+
+
+class TestFiles:
+    def test_all_four_and_no_drafts(self, folder: Path):
+        assert sorted(path.name for path in folder.iterdir()) == FILES
+
+    def test_the_page_is_returned(self, experiment: Experiment, folder: Path):
+        assert write_report(experiment, str(folder)) == folder / "report.html"
+
+    def test_results(self, experiment: Experiment, folder: Path):
+        assert json.loads((folder / "results.json").read_text("utf-8")) == experiment.to_dict()
+
+    def test_extra_results(self, experiment: Experiment, tmp_path: Path):
+        write_report(experiment, tmp_path, extra={"repeats": [1, 2]})
+        results = json.loads((tmp_path / "results.json").read_text("utf-8"))
+        assert results == {**experiment.to_dict(), "repeats": [1, 2]}
+
+    def test_curves(self, experiment: Experiment, folder: Path):
+        with (folder / "curves.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert list(rows[0]) == ["method", "threshold", "acc_ts", "acc_tr", "acc_h"]
+        assert list(dict.fromkeys(row["method"] for row in rows)) == [e.name for e in experiment.evaluations]
+        for one in experiment.evaluations:
+            points = [row for row in rows if row["method"] == one.name]
+            for key in ("acc_ts", "acc_tr", "acc_h"):
+                written = [float(row[key]) for row in points]
+                np.testing.assert_allclose(written, getattr(one.curve, key), atol=1e-6)
+
+    def test_the_threshold_of_a_curve_point_gives_its_accuracies(
+        self, experiment: Experiment, tmp_path: Path
+    ):
+        # Among thousands of samples some flips are this close, and nobody can tell which.
+        close = SeenUnseenCurve(
+            0.7 + 1e-9 * np.arange(6), [0.5, 0, 0, 0, 0.5, 0], [0, 0.25, 0.25, 0.25, 0, 0]
+        )
+        evaluations = [*experiment.evaluations[:-1], replace(experiment.evaluations[-1], curve=close)]
+        write_report(replace(experiment, evaluations=evaluations), tmp_path)
+        with (tmp_path / "curves.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        for one in evaluations:
+            points = [row for row in rows if row["method"] == one.name]
+            acc_ts, acc_tr, _ = one.curve.sample([float(row["threshold"]) for row in points])
+            np.testing.assert_allclose([float(row["acc_ts"]) for row in points], acc_ts, atol=1e-6)
+            np.testing.assert_allclose([float(row["acc_tr"]) for row in points], acc_tr, atol=1e-6)
+
+    def test_plane(self, folder: Path):
+        with Image.open(folder / "plane.png") as image:
+            image.load()
+            assert image.format == "PNG"
+            assert min(image.size) > 500
+            assert len(image.convert("RGB").getcolors(maxcolors=1 << 20)) > 7
+
+
+class TestPage:
+    def test_carries_the_view(self, experiment: Experiment, folder: Path):
+        page = (folder / "report.html").read_text("utf-8")
+        assert read_view(page) == experiment_view(experiment)
+        assert len(page) < 1_000_000
+
+    def test_repetitions(self, experiment: Experiment, tmp_path: Path):
+        summary = summarise([experiment, experiment])
+        write_report(experiment, tmp_path, summary=summary)
+        view = read_view((tmp_path / "report.html").read_text("utf-8"))
+        assert view == experiment_view(experiment, summary)
+        assert len(view["sets"][0]["tables"]) == 2
+
+    def test_same_run_same_bytes(self, experiment: Experiment, folder: Path, tmp_path: Path):
+        write_report(experiment, tmp_path)
+        for name in FILES:
+            assert (tmp_path / name).read_bytes() == (folder / name).read_bytes(), name
+
+
+class TestOddData:
+    @pytest.mark.parametrize("name", ["100 % in $_$ {x} \\frac", "データ", "<b>bold</b>"])
+    def test_any_name_can_be_drawn(self, name: str, experiment: Experiment, tmp_path: Path):
+        write_report(replace(experiment, dataset=named(experiment.dataset, name)), tmp_path)
+        assert json.loads((tmp_path / "results.json").read_text("utf-8"))["dataset"]["name"] == name
+        page = (tmp_path / "report.html").read_text("utf-8")
+        assert read_view(page)["title"] == f"Generalized zero-shot learning on {name}"
+        assert f"<h1>Generalized zero-shot learning on {escape(name)}</h1>" in page
+
+
+class TestWholeOrNotAtAll:
+    @pytest.fixture
+    def old(self, tmp_path: Path) -> Path:
+        for name in FILES:
+            (tmp_path / name).write_text(f"old {name}")
+        return tmp_path
+
+    def check(self, old: Path, replaced: list[str]) -> None:
+        assert sorted(path.name for path in old.iterdir()) == FILES
+        for name in FILES:
+            content = (old / name).read_bytes()
+            assert (content != f"old {name}".encode()) == (name in replaced), name
+
+    def test_moving_fails(self, experiment: Experiment, old: Path, monkeypatch: pytest.MonkeyPatch):
+        def failing(*_args: object) -> NoReturn:
+            raise OSError("no")
+
+        monkeypatch.setattr("cosmo.viz.report.os.replace", failing)
+        with pytest.raises(OSError, match="no"):
+            write_report(experiment, old)
+        self.check(old, replaced=[])
+
+    @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
+    def test_writing_fails_in_the_middle_of_a_file(
+        self, error: BaseException, experiment: Experiment, old: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        original = Path.write_bytes
+
+        def failing(self: Path, content: bytes) -> int:
+            if "curves.csv" not in self.name:
+                return original(self, content)
+            original(self, content[: len(content) // 2])
+            raise error
+
+        monkeypatch.setattr(Path, "write_bytes", failing)
+        with pytest.raises(type(error)):
+            write_report(experiment, old)
+        self.check(old, replaced=["results.json"])
+
+    def test_old_files_are_replaced(self, experiment: Experiment, old: Path):
+        write_report(experiment, old)
+        self.check(old, replaced=FILES)
