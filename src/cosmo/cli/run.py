@@ -12,7 +12,7 @@ import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
-from cosmo._core.versions import versions
+from cosmo._core.extras import versions
 from cosmo.cli._console import plain_console, progress
 from cosmo.cli._dataset import add_dataset_options, check_dataset, load
 from cosmo.cli.experts import expert_name

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cosmo._core.extras import import_fastapi, import_uvicorn
+from cosmo._core.extras import require
 from cosmo.cli._console import progress
 from cosmo.cli._samples import add_sample_options, load_model, rows_of, samples_of
 from cosmo.data import DataError
@@ -68,8 +68,8 @@ def parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    import_fastapi()
-    import_uvicorn()
+    require("fastapi")
+    require("uvicorn")
     if args.port is not None and not 0 <= args.port <= 65535:
         raise ValueError(f"--port must be from 0 to 65535, got {args.port}")
     with _listen(args.host, args.port) as listener:

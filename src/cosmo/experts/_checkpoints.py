@@ -10,7 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from cosmo._core.extras import import_torch
+from cosmo._core.extras import require
 from cosmo._core.files import write_whole
 
 __all__ = ["Checkpoints"]
@@ -52,7 +52,7 @@ class Checkpoints:
         if self.folder is None or (epoch not in self.stops and time.monotonic() - self.saved_at < _SECONDS):
             return
         content = io.BytesIO()
-        import_torch().save(state(), content)
+        require("torch").save(state(), content)
         write_whole(self._path(epoch), content.getvalue())
         self.saved_at = time.monotonic()
         for older in self._epochs():
@@ -67,7 +67,7 @@ class Checkpoints:
             path = self._path(epoch)
             try:
                 # Data only: nothing in the file is executed.
-                state = import_torch().load(path, weights_only=True)
+                state = require("torch").load(path, weights_only=True)
             except Exception as error:  # what a damaged file raises depends on where it is damaged
                 logger.warning("%s cannot be read (%s); training from before it", path, error)
                 continue

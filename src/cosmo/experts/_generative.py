@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from cosmo._core.cache import fingerprint
-from cosmo._core.extras import import_torch
+from cosmo._core.extras import require
 from cosmo._core.validation import check_features
 from cosmo.experts._network import NetworkExpert, Weights
 from cosmo.experts._synthetic import fit_linear
@@ -132,7 +132,7 @@ class GenerativeExpert(NetworkExpert):
 
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return log-probabilities among the classes of `descriptions`, shape (n_samples, n_classes)."""
-        torch = import_torch()
+        torch = require("torch")
         X = check_features(X, name="X", columns=self._width())
         attributes = self.attributes(descriptions)
         classifier = self._classifier(attributes)
@@ -171,7 +171,7 @@ class GenerativeExpert(NetworkExpert):
 
     def _synthesize(self, attributes: NDArray[np.float32], n: int, seed: int) -> Tensor:
         """Return scaled features, class after class."""
-        torch = import_torch()
+        torch = require("torch")
         A = torch.from_numpy(self._signatures(attributes))
         weights = {
             name.removeprefix("mean "): torch.from_numpy(value)
@@ -193,7 +193,7 @@ class GenerativeExpert(NetworkExpert):
         return classifier
 
     def _train_classifier(self, attributes: NDArray[np.float32]) -> Weights:
-        torch = import_torch()
+        torch = require("torch")
         # By class asked about: the rows of training classes with the same description.
         rows = [
             np.flatnonzero((self.descriptions_ == description).all(axis=1)[self.codes_])
@@ -264,7 +264,7 @@ class GenerativeExpert(NetworkExpert):
         return weights | means
 
     def _optimisers(self, weights: Weights) -> dict[str, torch.optim.Optimizer]:
-        adam = import_torch().optim.Adam
+        adam = require("torch").optim.Adam
 
         def steps(side: str, rate: float) -> torch.optim.Optimizer:
             moved = [tensor for name, tensor in weights.items() if name.startswith(side)]
@@ -283,7 +283,7 @@ class GenerativeExpert(NetworkExpert):
         generator: torch.Generator,
     ) -> float:
         """Go over the samples with the generator, with its opponent as often as it has steps."""
-        torch = import_torch()
+        torch = require("torch")
         losses = {"opponent": self._opponent_loss, "generator": self._loss}
         history: dict[str, list[float]] = {side: [] for side in losses}
         means = [

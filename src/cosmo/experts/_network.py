@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from cosmo._core.cache import fingerprint
-from cosmo._core.extras import import_torch
+from cosmo._core.extras import require
 from cosmo._core.validation import check_features
 from cosmo.experts._checkpoints import Checkpoints
 from cosmo.experts.base import UnseenExpert
@@ -112,7 +112,7 @@ class NetworkExpert(UnseenExpert):
 
     def _optimisers(self, weights: Weights) -> dict[str, torch.optim.Optimizer]:
         """Return who takes the steps; what they remember is part of a checkpoint."""
-        adam = import_torch().optim.Adam
+        adam = require("torch").optim.Adam
         return {"adam": adam(weights.values(), lr=self.learning_rate, fused=True)}
 
     def _step_size(self, step: int) -> float:
@@ -156,7 +156,7 @@ class NetworkExpert(UnseenExpert):
 
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
         """Return the network's scores, shape (n_samples, n_classes)."""
-        torch = import_torch()
+        torch = require("torch")
         X = check_features(X, name="X", columns=self._width())
         A = torch.from_numpy(self._signatures(self.attributes(descriptions)))
         weights = {name: torch.from_numpy(value) for name, value in self.weights_.items()}
@@ -216,7 +216,7 @@ class NetworkExpert(UnseenExpert):
         checkpoints: Checkpoints,
     ) -> Iterator[tuple[int, dict[str, NDArray[np.float32]]]]:
         """Yield the number of epochs done and the weights, at each of `stops`."""
-        torch = import_torch()
+        torch = require("torch")
         self._check_parameters(stops)
         self._learn_scales(X, attributes)
         rows, labels = (torch.from_numpy(part) for part in self._examples(self._features(X), codes))
@@ -257,7 +257,7 @@ class NetworkExpert(UnseenExpert):
         generator: torch.Generator,
     ) -> float:
         """Go once over the samples in random order; return the mean loss."""
-        torch = import_torch()
+        torch = require("torch")
         adam = optimisers["adam"]
         total = 0.0
         batches = torch.randperm(len(X), generator=generator).split(self.batch_size)
@@ -293,7 +293,7 @@ def _state(weights: Weights, optimisers: dict[str, torch.optim.Optimizer]) -> di
 
 def layer(n_in: int, n_out: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Return first weights (n_in, n_out), which keep the spread of their input through a ReLU, and biases."""
-    torch = import_torch()
+    torch = require("torch")
     return torch.randn(n_in, n_out, generator=generator) * math.sqrt(2 / n_in), torch.zeros(n_out)
 
 

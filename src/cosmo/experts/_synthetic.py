@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from cosmo._core.extras import import_torch
+from cosmo._core.extras import require
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,7 +48,7 @@ def fit_linear(
     >>> (X[:3] @ W + b).argmax(dim=1)
     tensor([0, 1, 2])
     """
-    torch = import_torch()
+    torch = require("torch")
     W = torch.zeros(X.shape[1], n_outputs, requires_grad=True)
     b = torch.zeros(n_outputs, requires_grad=True)
     adam = torch.optim.Adam([W, b], lr=learning_rate, fused=True)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cosmo._core.extras import import_torch
+from cosmo._core.extras import require
 from cosmo._core.validation import check_features
 from cosmo.experts._network import NetworkExpert, Weights, layer
 from cosmo.experts._outliers import Neighbourhoods, learn_neighbourhoods, loop
@@ -114,7 +114,7 @@ class CMT(NetworkExpert):
 
     def _map(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return φ(x), shape (n_samples, n_attributes)."""
-        torch = import_torch()
+        torch = require("torch")
         weights = {name: torch.from_numpy(value) for name, value in self.weights_.items()}
         mapped = np.empty((len(X), len(self.columns_)), dtype=np.float32)
         with torch.inference_mode():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo._core.extras import import_torch
+from cosmo._core.extras import require
 from cosmo.experts._network import NetworkExpert, Weights
 from cosmo.experts._scaling import unit_rows
 
@@ -139,7 +139,7 @@ class DCN(NetworkExpert):
         return 10 * np.tanh(unit_rows(attributes))
 
     def _start(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:
-        torch = import_torch()
+        torch = require("torch")
         return {
             "W1": 0.01 * torch.randn(n_features, self.hidden, generator=generator),
             "b1": torch.zeros(self.hidden),
@@ -150,7 +150,7 @@ class DCN(NetworkExpert):
     def _loss(
         self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
     ) -> Tensor:
-        torch = import_torch()
+        torch = require("torch")
         hidden = self._hidden(weights, X)
         kept = torch.rand(hidden.shape, generator=generator) >= self.dropout
         mapped = self._map(weights, hidden * kept / (1 - self.dropout))

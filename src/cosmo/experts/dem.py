@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo._core.extras import import_torch
+from cosmo._core.extras import require
 from cosmo.experts._network import NetworkExpert, Weights, layer, normalised
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class DEM(NetworkExpert):
     def _loss(
         self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
     ) -> Tensor:
-        share = import_torch().from_numpy(self.share_)[codes]
+        share = require("torch").from_numpy(self.share_)[codes]
         return share @ (self._embed(weights, A[codes]) - X).square().mean(dim=1)
 
     def _score(self, weights: Weights, X: Tensor, A: Tensor) -> Tensor:

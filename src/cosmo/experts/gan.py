@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo._core.extras import import_torch
+from cosmo._core.extras import require
 from cosmo.experts._generative import GenerativeExpert
 from cosmo.experts._network import Weights, layer
 from cosmo.experts._synthetic import fit_linear
@@ -97,7 +97,7 @@ class ConditionalWGAN(GenerativeExpert):
             "G.description": first[n_attributes:].clone(),
             "G.bias": bias,
             "G.last": 0.05 * layer(self.hidden, n_features, generator)[0],
-            "G.last_bias": import_torch().from_numpy(self.rows_.mean(axis=0)),
+            "G.last_bias": require("torch").from_numpy(self.rows_.mean(axis=0)),
             "D.features": critic[:n_features].clone(),
             "D.description": critic[n_features:].clone(),
             "D.bias": critic_bias,
@@ -109,13 +109,13 @@ class ConditionalWGAN(GenerativeExpert):
         return (_leaky(hidden) @ weights["G.last"] + weights["G.last_bias"]).relu()
 
     def _draw(self, weights: Weights, A: Tensor, generator: torch.Generator) -> Tensor:
-        noise = import_torch().randn(len(A), self._noise_size(A.shape[1]), generator=generator)
+        noise = require("torch").randn(len(A), self._noise_size(A.shape[1]), generator=generator)
         return self._generate(weights, noise, A)
 
     def _opponent_loss(
         self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
     ) -> Tensor:
-        torch = import_torch()
+        torch = require("torch")
         with torch.no_grad():
             fake = self._draw(weights, A[codes], generator)
         real_hidden, fake_hidden = _critic_hidden(weights, torch.cat([X, fake]), A[codes].repeat(2, 1)).chunk(
@@ -202,7 +202,7 @@ class FCLSWGAN(ConditionalWGAN):
     def _examples(
         self, X: NDArray[np.float32], codes: NDArray[np.intp]
     ) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
-        torch = import_torch()
+        torch = require("torch")
         self.seen_classifier_ = fit_linear(
             torch.from_numpy(X),
             torch.from_numpy(codes),
@@ -213,7 +213,7 @@ class FCLSWGAN(ConditionalWGAN):
         return super()._examples(X, codes)
 
     def _demand(self, fake: Tensor, codes: Tensor, A: Tensor) -> Tensor:
-        torch = import_torch()
+        torch = require("torch")
         W, b = self.seen_classifier_
         loss: Tensor = torch.nn.functional.cross_entropy(torch.addmm(b, fake, W), codes)
         return loss
@@ -303,7 +303,7 @@ class CycleWGAN(ConditionalWGAN):
     def _examples(
         self, X: NDArray[np.float32], codes: NDArray[np.intp]
     ) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
-        torch = import_torch()
+        torch = require("torch")
         A = torch.from_numpy(self._signatures(self.descriptions_))
         self.regressor_ = fit_linear(
             torch.from_numpy(X), A[torch.from_numpy(codes)], A.shape[1], "squared error", seed=self.seed
@@ -316,7 +316,7 @@ class CycleWGAN(ConditionalWGAN):
     def _cycle(self, fake: Tensor, A: Tensor) -> Tensor:
         """Return the squared error of descriptions told from rows, relative to their squares."""
         W, b = self.regressor_
-        told = import_torch().addmm(b, fake, W)
+        told = require("torch").addmm(b, fake, W)
         return (told - A).square().mean() / A.square().mean()
 
 
@@ -349,7 +349,7 @@ class CycleUWGAN(CycleWGAN):
     def _loss(
         self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
     ) -> Tensor:
-        torch = import_torch()
+        torch = require("torch")
         loss = super()._loss(weights, X, codes, A, generator)
         if self.others_ is None or not len(self.others_):
             return loss
@@ -371,7 +371,7 @@ def gradient_penalty(weights: Weights, hidden: Tensor) -> Tensor:
     hidden : tensor of shape (n_rows, n_hidden)
         The critic's hidden layer, before the leaky rectifier, at the rows where the slope is looked at.
     """
-    slopes = import_torch().where(hidden > 0, 1.0, _SLOPE) * weights["D.last"]
+    slopes = require("torch").where(hidden > 0, 1.0, _SLOPE) * weights["D.last"]
     penalty: Tensor = ((slopes @ weights["D.features"].T).norm(dim=1) - 1).square().mean()
     return penalty
 
@@ -381,5 +381,5 @@ def _critic_hidden(weights: Weights, X: Tensor, A: Tensor) -> Tensor:
 
 
 def _leaky(values: Tensor) -> Tensor:
-    result: Tensor = import_torch().nn.functional.leaky_relu(values, _SLOPE)
+    result: Tensor = require("torch").nn.functional.leaky_relu(values, _SLOPE)
     return result

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cosmo._core.extras import import_torch
+from cosmo._core.extras import require
 from cosmo.experts._network import NetworkExpert, Weights, layer
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class ICINESS(NetworkExpert):
     def _loss(
         self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
     ) -> Tensor:
-        torch = import_torch()
+        torch = require("torch")
         kept = torch.rand(len(X), self.hidden, generator=generator) >= self.dropout
         w = weights["w"] * kept / (1 - self.dropout)
         F = (self._fused(weights, X, A) @ w[:, :, None])[:, :, 0]

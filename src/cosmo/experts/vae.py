@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo._core.extras import import_torch
+from cosmo._core.extras import require
 from cosmo.experts._generative import GenerativeExpert
 from cosmo.experts._network import Weights, layer
 
@@ -115,15 +115,15 @@ class SEGZSL(GenerativeExpert):
             weights[f"{name}.W1"], weights[f"{name}.b1"] = layer(n_in, self.hidden, generator)
             W2, weights[f"{name}.b2"] = layer(self.hidden, n_out, generator)
             weights[f"{name}.W2"] = 0.05 * W2
-        weights["G.decoder.b2"] = import_torch().from_numpy(self.rows_.mean(axis=0))
+        weights["G.decoder.b2"] = require("torch").from_numpy(self.rows_.mean(axis=0))
         return weights
 
     def _generate(self, weights: Weights, noise: Tensor, A: Tensor) -> Tensor:
-        return _perceptron(weights, "G.decoder", import_torch().cat([noise, A], dim=1)).relu()
+        return _perceptron(weights, "G.decoder", require("torch").cat([noise, A], dim=1)).relu()
 
     def _draw(self, weights: Weights, A: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Return codes, descriptions of any classes, and the rows made of both."""
-        torch = import_torch()
+        torch = require("torch")
         if self.others_ is not None and len(self.others_):
             A = torch.cat([A, torch.from_numpy(self._signatures(self.others_))])
         drawn = A[torch.randint(len(A), (n,), generator=generator)]
@@ -133,7 +133,7 @@ class SEGZSL(GenerativeExpert):
     def _opponent_loss(
         self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
     ) -> Tensor:
-        torch = import_torch()
+        torch = require("torch")
         with torch.no_grad():
             _, drawn, made = self._draw(weights, A, len(X), generator)
         told = _perceptron(weights, "D.regressor", torch.cat([X, made]))
@@ -142,7 +142,7 @@ class SEGZSL(GenerativeExpert):
     def _loss(
         self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
     ) -> Tensor:
-        torch = import_torch()
+        torch = require("torch")
         unit = 2 * self.variance_
         mean, log_variance = _perceptron(weights, "G.encoder", X).chunk(2, dim=1)
         noise = torch.randn(mean.shape, generator=generator)

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cosmo._core.extras import versions
 from cosmo._core.validation import as_array, as_class_index, as_number, check_features, encode_labels
-from cosmo._core.versions import versions
 from cosmo.classifier._cosmo import Cosmo
 from cosmo.classifier._exemplars import Rehearsal
 from cosmo.classifier._promotion import can_add_class, promote

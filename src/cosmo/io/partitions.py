@@ -11,14 +11,12 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from cosmo._core.engines import Engine, LocalEngine
-from cosmo._core.extras import import_pyarrow
-from cosmo._core.versions import versions
+from cosmo._core.extras import require, versions
 from cosmo.data.batches import Batch, Batches
 from cosmo.data.batches.base import told_of
 from cosmo.data.dataset import DataError
@@ -224,8 +222,7 @@ def _plan(
     source: str | os.PathLike[str], format: Format, partition_rows: int
 ) -> tuple[list[_Partition], str]:
     """Return the partitions of all files, and a fingerprint of the files."""
-    import_pyarrow()
-    parquet = import_module("pyarrow.parquet")
+    parquet = require("pyarrow.parquet")
     home, files = _files(source)
     digest = hashlib.blake2b(digest_size=16)
     partitions: list[_Partition] = []

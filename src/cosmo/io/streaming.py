@@ -15,7 +15,7 @@ from typing import Any, Literal, TextIO
 import numpy as np
 import pandas as pd
 
-from cosmo._core.versions import versions
+from cosmo._core.extras import versions
 from cosmo.data.batches import Batch, Batches, open_batches
 from cosmo.data.batches.base import Columns
 from cosmo.data.dataset import DataError

@@ -7,14 +7,13 @@ import json
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from cosmo._core.extras import import_pyarrow
+from cosmo._core.extras import require
 from cosmo.data.batches.base import Columns
 from cosmo.data.dataset import DataError
 
@@ -51,7 +50,7 @@ def make_writer(path: Path, *, raw: bool = False) -> Writer:
     if suffix in (".jsonl", ".ndjson"):
         return _LinesWriter()
     if suffix in (".parquet", ".pq"):
-        import_pyarrow()
+        require("pyarrow")
         return _ParquetWriter()
     raise DataError(f"{path}: predictions go to a .csv, .jsonl or .parquet, by the end of its name")
 
@@ -145,7 +144,7 @@ def _is_number(text: str) -> bool:
 
 class _ParquetWriter(Writer):
     def rows(self, kept: Columns, frame: pd.DataFrame) -> bytes:
-        pyarrow = import_pyarrow()
+        pyarrow = require("pyarrow")
         columns = {name: _array(pyarrow, values) for name, values in kept.items()}
         for name, values in frame.items():
             columns[str(name)] = (
@@ -160,7 +159,7 @@ class _ParquetWriter(Writer):
         return content.getvalue()
 
     def join(self, parts: Sequence[Path], columns: Sequence[str], path: Path) -> None:
-        pyarrow, parquet = import_pyarrow(), import_module("pyarrow.parquet")
+        pyarrow, parquet = require("pyarrow"), require("pyarrow.parquet")
 
         def read(part: Path) -> Any:
             return pyarrow.ipc.open_file(io.BytesIO(part.read_bytes())).read_all()

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cosmo._core.extras import import_torch
+from cosmo._core.extras import require
 from cosmo.data import GZSLDataset
 from cosmo.data.splits import Protocol
 from cosmo.evaluation.run import Settings, run_experiment
@@ -126,7 +126,7 @@ def train_jointly(
     stops = sorted(set(epochs))
     if not stops or stops[0] < 1:
         raise ValueError(f"epochs must name numbers of at least 1, got {list(epochs)}")
-    import_torch()
+    require("torch")
     protocol = Protocol(dataset, seed=seed)
     training, held = protocol.training(), protocol.training_hold_out()
     protocol.check_labels(training.y)
@@ -231,7 +231,7 @@ class _Network:
         stops: Sequence[int],
     ) -> Iterator[int]:
         """Start anew; pause at each of `stops` (numbers of epochs). `codes` are rows of `descriptions`."""
-        torch = import_torch()
+        torch = require("torch")
         rows, labels = torch.from_numpy(self._features(X)), torch.from_numpy(codes)
         A = torch.from_numpy(self._signatures(descriptions))
         self.weights = {
@@ -258,7 +258,7 @@ class _Network:
         self, X: NDArray[np.float32], descriptions: pd.DataFrame
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return `log p(y)` (n_samples, n_classes) and `p(S)` (n_samples,)."""
-        torch = import_torch()
+        torch = require("torch")
         with torch.inference_mode():
             rows, A = (torch.from_numpy(part) for part in (self._features(X), self._signatures(descriptions)))
             log_proba, log_odds = self._forward(rows, A)
@@ -266,7 +266,7 @@ class _Network:
 
     def _forward(self, X: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:
         """Return `log p(y)` and the gate's log-odds of "seen"."""
-        torch = import_torch()
+        torch = require("torch")
         w = self.weights
         seen = X @ w["seen"] + w["seen_bias"]
         joint = X @ w["unseen"] @ A.T
@@ -293,5 +293,5 @@ class _Network:
 
 def _top_k(proba: Tensor) -> Tensor:
     """Return the K largest values of each row, largest first, with zeros where there are fewer."""
-    pad = import_torch().nn.functional.pad
+    pad = require("torch").nn.functional.pad
     return pad(proba, (0, max(0, K - proba.shape[1]))).topk(K, dim=1).values

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cosmo._core.cache import Cache, code_of, fingerprint
 from cosmo._core.engines import Engine
-from cosmo._core.extras import MissingExtra, import_torch
+from cosmo._core.extras import MissingExtra, require
 from cosmo.data import GZSLDataset, read_predictions
 from cosmo.data.predictions import StagePredictions
 from cosmo.data.splits import Protocol
@@ -145,7 +145,7 @@ class Runner:
 
     def joint(self, dataset: str) -> pd.DataFrame:
         """Return the table of joint training (see `cosmo.paper.joint.joint_table`), computed once."""
-        import_torch()
+        require("torch")
         data, seed = self.dataset(dataset), self.holdings[dataset].seed
         key = fingerprint(data.features, data.codes, data.descriptions, data.split, seed, code_of(type(self)))
         kept = self.cache.read("joint", key)
@@ -176,7 +176,7 @@ class Runner:
     def _expert(self, name: str) -> UnseenExpert:
         expert = make_unseen_expert(EXPERTS[name])
         if expert.needs_torch:
-            import_torch()
+            require("torch")
         return expert
 
     def _at(self, dataset: str, recorded: bool, seed: int | None) -> Stages:

@@ -22,9 +22,8 @@ from typing import Any
 
 from cosmo._core.engines.base import Engine, Result, Task
 from cosmo._core.engines.local import deaf_to_interrupts, use_one_thread
-from cosmo._core.extras import import_distributed
+from cosmo._core.extras import require, versions
 from cosmo._core.files import write_whole
-from cosmo._core.versions import versions
 
 __all__ = ["DaskEngine"]
 
@@ -84,7 +83,7 @@ class DaskEngine(Engine):
     ) -> None:
         if not worker_timeout > 0:
             raise ValueError(f"worker_timeout must be above 0 seconds, got {worker_timeout}")
-        self._distributed = import_distributed()
+        self._distributed = require("distributed")
         self._worker_timeout = worker_timeout
         self._report = report
         self._workers: dict[str, int] = {}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cosmo._core.extras import import_pyarrow
+from cosmo._core.extras import require
 from cosmo._core.validation import first_bad
 from cosmo.data._packed import RowGroups, Unpacked, too_much
 from cosmo.data.batches.base import Batch, Batches, Columns
@@ -195,7 +195,7 @@ class _Lines(Table):
 
 class _Parquet(Table):
     def _header(self) -> list[str]:
-        import_pyarrow()
+        require("pyarrow")
         with RowGroups(self.source) as groups:
             self.n_rows = groups.file.metadata.num_rows
             return list(groups.file.schema_arrow.names)
@@ -203,7 +203,7 @@ class _Parquet(Table):
     def _frames(
         self, size: int, start: int, columns: Sequence[str]
     ) -> Iterator[tuple[pd.DataFrame, Columns, float]]:
-        pyarrow = import_pyarrow()
+        pyarrow = require("pyarrow")
         assert self.n_rows is not None
         wanted = [*dict.fromkeys([*columns, *self.keep])]
         with RowGroups(self.source, wanted) as groups:

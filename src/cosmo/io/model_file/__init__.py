@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from cosmo._core.extras import MissingExtra
-from cosmo._core.versions import versions
+from cosmo._core.extras import MissingExtra, versions
 from cosmo.io.model_file.container import FORMAT_VERSION, ModelError, read_arrays, read_document, write
 from cosmo.io.model_file.values import pack, unpack
 

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from cosmo._core.extras import import_torch
+from cosmo._core.extras import require
 from cosmo.io.model_file.container import PLAIN, Arrays, ModelError, digest
 from cosmo.io.model_file.registry import KNOWN, Known, known_name
 
@@ -140,7 +140,7 @@ class _Unpacker:
             "scalar": self._scalar,
             "array": self._array,
             "objects": self._objects,
-            "tensor": lambda node, depth: import_torch().from_numpy(self.value(node["values"], depth)),
+            "tensor": lambda node, depth: require("torch").from_numpy(self.value(node["values"], depth)),
             "index": self._index,
             "multiindex": lambda node, depth: pd.MultiIndex.from_arrays(
                 [self.value(level, depth) for level in node["levels"]]
