@@ -22,13 +22,12 @@ import cosmo
 from cosmo.data import GZSLDataset, Split
 from cosmo.data.batches import open_batches
 from cosmo.data.descriptions import read_descriptions
-from cosmo.data.images import read_image_folder, read_image_table
+from cosmo.data.images import read_image, read_image_folder, read_image_table
 from cosmo.data.plain import read_plain, write_plain
 from cosmo.data.predictions import read_predictions
 from cosmo.data.starters import write_starter
 from cosmo.data.tables import read_features, read_texts
 from cosmo.data.xlsa17 import read_xlsa17, write_xlsa17
-from cosmo.encoders._pictures import read_picture
 from cosmo.io.model_file import read_card
 from cosmo.io.model_file.container import read_arrays, read_document, write
 from cosmo.io.project import read_project
@@ -320,7 +319,7 @@ def _pictures(folder: Path) -> list[str]:
 
 def _read_pictures(folder: Path, name: str) -> None:
     read_image_folder(folder)
-    read_picture(folder / name, at_least=8)
+    read_image(folder / name, min_size=8)
 
 
 def _picture_table(folder: Path) -> list[str]:

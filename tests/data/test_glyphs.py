@@ -6,9 +6,8 @@ import unicodedata
 import numpy as np
 import pytest
 
-from cosmo.data._glyph_features import glyph_features
 from cosmo.data.dataset import GZSLDataset
-from cosmo.data.glyphs import _place, load_glyphs
+from cosmo.data.glyphs import _random_transforms, glyph_features, load_glyphs
 
 N_AVAILABLE = 254
 SMALL = {"n_classes": 30, "samples_per_class": 5}
@@ -161,7 +160,7 @@ def test_perturbed_ink_stays_inside_the_picture(difficulty):
     side, n = 96, 500
     ends = np.sort(rng.uniform(0, side, (n, 2, 2)), axis=1)
     left, top, right, bottom = ends.reshape(n, 4).T
-    coefficients = _place(ends.reshape(n, 4), side, difficulty, rng).reshape(n, 2, 3)
+    coefficients = _random_transforms(ends.reshape(n, 4), side, difficulty, rng).reshape(n, 2, 3)
     to_clean, origin = coefficients[:, :, :2], coefficients[:, :, 2:]
     for x, y in ((left, top), (right, top), (left, bottom), (right, bottom)):
         corner = np.linalg.solve(to_clean, np.stack([x, y], axis=1)[:, :, None] - origin)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from cosmo.data import GZSLDataset, Split, read_xlsa17, write_xlsa17
-from cosmo.data.groups import known_groups
+from cosmo.data.xlsa17 import known_groups
 
 SIZES = {"CUB": (312, 28), "AWA1": (85, 11), "AWA2": (85, 11), "AWA": (85, 11), "SUN": (102, 4)}
 

@@ -1,5 +1,8 @@
 """Folders and tables of pictures."""
 
+import io
+import warnings
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -12,6 +15,8 @@ from cosmo.data import (
     read_image_table,
     write_glyph_images,
 )
+from cosmo.data.dataset import ItemError
+from cosmo.data.images import image_bytes, read_image
 
 
 def picture(path):
@@ -43,12 +48,12 @@ def test_pictures_without_classes(tmp_path):
     assert [path.name for path in paths] == ["a.png", "b.png"]
     assert labels is None
     picture(tmp_path / "cat" / "c.png")
-    with pytest.raises(DataError, match="2 pictures lie beside the folders of classes"):
+    with pytest.raises(DataError, match="2 images lie beside the class folders"):
         read_image_folder(tmp_path)
 
 
 def test_unusable_folders(tmp_path):
-    with pytest.raises(DataError, match="no pictures"):
+    with pytest.raises(DataError, match="no images"):
         read_image_folder(tmp_path)
     with pytest.raises(DataError, match="no such folder"):
         read_image_folder(tmp_path / "absent")
@@ -67,7 +72,7 @@ def test_table_of_paths(tmp_path):
     assert list(labels) == ["cat", "7"]
     assert list(read_image_table(table, label="where")[1]) == ["x", "y"]
     table.write_text("path\npets/1.png\nabsent.png\n")
-    with pytest.raises(DataError, match=r"1 pictures are not there:\n  row 2: .*absent.png"):
+    with pytest.raises(DataError, match=r"1 images do not exist:\n  row 2: .*absent.png"):
         read_image_table(table)
     table.write_text("picture,label\npets/1.png,cat\n,dog\n")
     with pytest.raises(DataError, match="no column is called path, .* 'picture', 'label'"):
@@ -92,5 +97,148 @@ def test_glyphs_on_disk(tmp_path):
     row = int(test[0].stem)
     np.testing.assert_array_equal(np.asarray(Image.open(test[0])), data.images[row])
     assert table.index[data.codes[row]] == every[0]
-    with pytest.raises(FileExistsError, match="train is there already"):
+    with pytest.raises(FileExistsError, match="train exists already"):
         write_glyph_images(tmp_path / "glyphs")
+
+
+@pytest.fixture
+def scene() -> np.ndarray:
+    """A picture of 40 x 60 whose quarters have four colours."""
+    values = np.zeros((40, 60, 3), dtype=np.uint8)
+    values[:20, :30] = 200, 30, 30
+    values[:20, 30:] = 30, 200, 30
+    values[20:, :30] = 30, 30, 200
+    values[20:, 30:] = 220, 220, 220
+    return values
+
+
+def saved(path, picture, **options):
+    picture.save(path, **options)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["png", "bmp", "tiff", "gif", "webp", "jpg"])
+def test_formats(tmp_path, scene, kind):
+    options = {"lossless": True} if kind == "webp" else {"quality": 95} if kind == "jpg" else {}
+    picture = read_image(saved(tmp_path / f"a.{kind}", Image.fromarray(scene), **options))
+    assert picture.mode == "RGB"
+    inner = np.asarray(picture, dtype=int)[5:15, 5:20]
+    np.testing.assert_allclose(inner, np.broadcast_to(scene[10, 10], inner.shape), atol=6)
+
+
+@pytest.mark.parametrize("mode", ["L", "1", "P", "RGBA", "LA", "CMYK", "YCbCr", "I;16"])
+def test_modes(tmp_path, mode):
+    """Half black, half white, stored in every way there is."""
+    values = np.zeros((10, 20), dtype=np.uint8)
+    values[:, 10:] = 255
+    if mode == "I;16":
+        picture = Image.fromarray(values.astype(np.uint16) * 257)
+    else:
+        picture = Image.fromarray(values).convert("RGB").convert(mode)
+    suffix = "tiff" if mode in ("CMYK", "YCbCr") else "png"
+    path = saved(tmp_path / f"a.{suffix}", picture)
+    found = np.asarray(read_image(path))
+    assert found.shape == (10, 20, 3)
+    assert found[:, :10].max() <= 3
+    assert found[:, 10:].min() >= 252
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
+def test_transparent_becomes_white(tmp_path, mode):
+    if mode == "P":
+        picture, options = Image.new("P", (4, 4), 0), {"transparency": 0}
+        picture.putpalette([0, 0, 0, 255, 0, 0])
+    else:
+        picture, options = Image.new(mode, (4, 4), 0), {}
+    assert np.asarray(read_image(saved(tmp_path / "a.png", picture, **options))).min() == 255
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_orientation(tmp_path, scene, orientation):
+    """Whichever way the camera was held, the red quarter is in the upper left."""
+    turned = {
+        1: scene,
+        2: scene[:, ::-1],
+        3: scene[::-1, ::-1],
+        4: scene[::-1],
+        5: scene.transpose(1, 0, 2),
+        6: np.rot90(scene),
+        7: scene[::-1, ::-1].transpose(1, 0, 2),
+        8: np.rot90(scene, -1),
+    }[orientation]
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = saved(tmp_path / "a.png", Image.fromarray(np.ascontiguousarray(turned)), exif=exif)
+    np.testing.assert_array_equal(np.asarray(read_image(path)), scene)
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF")
+def test_damaged_exif_is_no_obstacle(tmp_path, scene):
+    path = saved(tmp_path / "a.jpg", Image.fromarray(scene), exif=b"Exif\0\0MM\0*\xff\xff\xff\xff")
+    assert read_image(path).size == (60, 40)
+
+
+def test_large_jpeg_is_decoded_smaller(tmp_path):
+    path = saved(tmp_path / "a.jpg", Image.new("RGB", (1600, 1600), "red"))
+    assert read_image(path).size == (1600, 1600)
+    assert 200 <= read_image(path, 100).size[0] < 1600
+
+
+def test_arrays(scene):
+    np.testing.assert_array_equal(np.asarray(read_image(scene)), scene)
+    np.testing.assert_array_equal(np.asarray(read_image(scene[:, :, 0]))[:, :, 2], scene[:, :, 0])
+    for wrong in (scene / 255, scene[None], scene[:0]):
+        with pytest.raises(ItemError, match="image array must be"):
+            read_image(wrong)
+    assert image_bytes(scene) != image_bytes(scene.reshape(60, 40, 3))
+
+
+def test_bad_files_are_named(tmp_path, scene):
+    content = io.BytesIO()
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)).save(
+        content, "png"
+    )
+    whole = content.getvalue()
+    files = {
+        "cut.png": whole[: len(whole) // 2],
+        "text.jpg": b"<html>not found</html>",
+        "empty.png": b"",
+        "flipped.png": whole[:60] + bytes([whole[60] ^ 255]) + whole[61:],
+    }
+    for name, value in files.items():
+        (tmp_path / name).write_bytes(value)
+    for name in [*files, "absent.png"]:
+        with pytest.raises(ItemError, match=name):
+            read_image(tmp_path / name)
+    saved(tmp_path / "float.tiff", Image.fromarray(scene[:, :, 0].astype(np.float32)))
+    with pytest.raises(ItemError, match="float.tiff: pixels are floating-point"):
+        read_image(tmp_path / "float.tiff")
+    with pytest.raises(ItemError, match="expected the path of an image, got 3"):
+        read_image(3)
+    with pytest.raises(ItemError, match="cannot be read"):
+        read_image(tmp_path)
+
+
+def test_too_many_pixels(tmp_path, monkeypatch):
+    path = saved(tmp_path / "huge.png", Image.new("1", (300, 300)))
+    for limit in (20_000, 60_000):  # Pillow refuses from twice its limit on, and warns before
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(ItemError, match="huge.png: far too many pixels"):
+                read_image(path)
+
+
+def test_every_cut_is_noticed_or_harmless(tmp_path, scene):
+    """A file cut anywhere gives a picture or an `ItemError`, never anything else."""
+    content = io.BytesIO()
+    Image.fromarray(scene).save(content, "gif")
+    whole = content.getvalue()
+    failed = 0
+    for length in range(1, len(whole), 3):
+        (tmp_path / "cut.gif").write_bytes(whole[:length])
+        try:
+            assert read_image(tmp_path / "cut.gif").size == (60, 40)
+        except ItemError:
+            failed += 1
+    assert failed > 10

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cosmo.data import DataError
-from cosmo.data.predictions import expert_from_predictions, read_predictions, stack_predictions
-from cosmo.experts.precomputed import PrecomputedExpert
+from cosmo.data.predictions import read_predictions, stack_predictions
+from cosmo.experts.precomputed import PrecomputedExpert, expert_from_predictions
 
 STAGES = {
     "val": {"rows": [9, 2], "y": [1, 2], "seen_classes": [1], "unseen_classes": [2], "seen_val_seed": 1003},

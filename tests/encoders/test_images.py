@@ -10,6 +10,7 @@ from PIL import Image
 
 from cosmo._core.extras import MissingExtra
 from cosmo.encoders import ImageEncoder, ItemError, make_encoder
+from cosmo.encoders._backbones import Preprocessing
 
 torch = pytest.importorskip("torch")
 networks = pytest.importorskip("efficientnet_lite_pytorch")
@@ -231,3 +232,16 @@ def test_open_clip_describes(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="open_clip:NAME/PRETRAINED"):
         make_encoder("open_clip:RGB")
     sys.modules.pop("open_clip")
+
+
+def test_preprocessing_crops_the_centre_and_normalises():
+    scene = np.zeros((40, 60, 3), dtype=np.uint8)
+    scene[:20, :30] = 200, 30, 30
+    scene[20:, 30:] = 220, 220, 220
+    prepare = Preprocessing(size=8, mean=(0, 0.5, 1), std=(1, 0.5, 0.25), crop=0.5)
+    pixels = prepare.resize(Image.fromarray(scene))
+    np.testing.assert_array_equal(pixels[0, 0], scene[0, 0])
+    np.testing.assert_array_equal(pixels[-1, -1], scene[-1, -1])
+    assert prepare.resize(Image.new("RGB", (1, 5000))).shape == (8, 8, 3)
+    white = np.full((2, 2, 3), 255, dtype=np.uint8)
+    np.testing.assert_allclose(prepare.normalise([white])[0, :, 0, 0], [1, 1, 0], atol=1e-6)

@@ -18,7 +18,8 @@ from sklearn.base import clone
 from studio_entries import asked, told_of_class, told_of_sample
 
 from cosmo import fit_model
-from cosmo.encoders._pictures import Preprocessing, picture_bytes, read_picture
+from cosmo.data.images import image_bytes, read_image
+from cosmo.encoders._backbones import Preprocessing
 from cosmo.encoders.base import Encoder, check_text
 
 __all__ = ["ENCODED_ENTRIES"]
@@ -62,10 +63,10 @@ class Pixels(Encoder):
     prepare = Preprocessing(size=4, mean=(0.5,) * 3, std=(0.5,) * 3)
 
     def content(self, item: Any) -> bytes:
-        return picture_bytes(item)
+        return image_bytes(item)
 
     def read(self, item: Any) -> np.ndarray:
-        return self.prepare.resize(read_picture(item, at_least=4))
+        return self.prepare.resize(read_image(item, min_size=4))
 
     def encode_batch(self, batch: Sequence[Any]) -> np.ndarray:
         return self.prepare.normalise(list(batch)).reshape(len(batch), -1)

@@ -66,7 +66,7 @@ expect(
     },
 )
 
-unreadable = status(422, "the sample cannot be used: not a picture that can be read", "send another")
+unreadable = status(422, "the sample cannot be used: not an image that can be read", "send another")
 no_png = status(422, "the picture is not a PNG file that can be read", "save it again")
 pixels = status(413, "the picture has more than 50,000,000 pixels", "make it smaller")
 

@@ -15,8 +15,9 @@ from cosmo import Cosmo
 from cosmo import experts as ex
 from cosmo import metrics as me
 from cosmo.classifier.combinations import GatedMixture
-from cosmo.data import expert_from_predictions, read_predictions
+from cosmo.data import read_predictions
 from cosmo.experts.logistic import SoftmaxRegression
+from cosmo.experts.precomputed import expert_from_predictions
 from cosmo.mixture.outputs import ExpertOutputs
 
 __all__ = ["ORDER_ENTRIES", "told_by_name"]

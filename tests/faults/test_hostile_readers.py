@@ -16,10 +16,10 @@ from PIL import Image
 from cosmo.data import DataError
 from cosmo.data.batches import open_batches
 from cosmo.data.descriptions import read_descriptions
+from cosmo.data.images import read_image
 from cosmo.data.plain import read_plain
 from cosmo.data.tables import read_features, read_table
-from cosmo.encoders._pictures import read_picture
-from cosmo.encoders.base import ItemError
+from cosmo.encoders import ItemError
 from cosmo.io.project import read_project
 
 
@@ -99,7 +99,7 @@ def test_pictures_run_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)  # to be looked for anew
     Image.new("RGB", (8, 8)).save(tmp_path / "bird.png", format="EPS")
     with pytest.raises(ItemError, match=r"bird\.png: not a picture"):
-        read_picture(tmp_path / "bird.png")
+        read_image(tmp_path / "bird.png")
     assert not ran.exists()
 
 

@@ -11,7 +11,7 @@ from scipy.io import loadmat, savemat
 from cosmo._core.cache import Cache
 from cosmo.cli._dataset import load
 from cosmo.data import GZSLDataset
-from cosmo.data.groups import known_groups
+from cosmo.data.xlsa17 import known_groups
 from cosmo.evaluation.compare import Contender, compare
 from cosmo.experts import ESZSL, SJE, make_seen_expert
 

@@ -9,11 +9,11 @@ from scipy.io import loadmat, savemat
 from cosmo.data import GZSLDataset
 from cosmo.data.predictions import (
     StagePredictions,
-    expert_from_predictions,
     read_predictions,
     stack_predictions,
 )
 from cosmo.data.xlsa17 import read_xlsa17, read_xlsa17_split, write_xlsa17
+from cosmo.experts.precomputed import expert_from_predictions
 
 LABEL_FILE = {"AWA1": "labels", "CUB": "res50", "SUN": "labels"}
 SPLITS = {

@@ -1,21 +1,49 @@
-"""Readers, writers and the built-in data set: everything that ends in a `GZSLDataset`."""
+"""Data sets: readers, writers, splits and the built-in glyphs."""
 
-from cosmo.data._glyph_features import glyph_features
-from cosmo.data.dataset import DataError, GZSLDataset, Split
-from cosmo.data.descriptions import match_labels, read_descriptions
-from cosmo.data.glyphs import load_glyphs, write_glyph_images
-from cosmo.data.images import read_image_folder, read_image_table
-from cosmo.data.plain import read_plain, write_plain
-from cosmo.data.predictions import StagePredictions, expert_from_predictions, read_predictions
-from cosmo.data.tables import read_features, read_table, read_texts
-from cosmo.data.xlsa17 import read_xlsa17, read_xlsa17_split, write_xlsa17
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cosmo.data.dataset import DataError, GZSLDataset, Split
+    from cosmo.data.descriptions import match_labels, read_descriptions
+    from cosmo.data.glyphs import glyph_features, load_glyphs, write_glyph_images
+    from cosmo.data.images import read_image_folder, read_image_table
+    from cosmo.data.plain import read_plain, write_plain
+    from cosmo.data.predictions import StagePredictions, read_predictions
+    from cosmo.data.tables import read_features, read_table, read_texts
+    from cosmo.data.xlsa17 import read_xlsa17, read_xlsa17_split, write_xlsa17
+
+# Modules are imported on first use: most programs need one reader of many.
+_MODULES = {
+    "DataError": "dataset",
+    "GZSLDataset": "dataset",
+    "Split": "dataset",
+    "StagePredictions": "predictions",
+    "glyph_features": "glyphs",
+    "load_glyphs": "glyphs",
+    "match_labels": "descriptions",
+    "read_descriptions": "descriptions",
+    "read_features": "tables",
+    "read_image_folder": "images",
+    "read_image_table": "images",
+    "read_plain": "plain",
+    "read_predictions": "predictions",
+    "read_table": "tables",
+    "read_texts": "tables",
+    "read_xlsa17": "xlsa17",
+    "read_xlsa17_split": "xlsa17",
+    "write_glyph_images": "glyphs",
+    "write_plain": "plain",
+    "write_xlsa17": "xlsa17",
+}
 
 __all__ = [
     "DataError",
     "GZSLDataset",
     "Split",
     "StagePredictions",
-    "expert_from_predictions",
     "glyph_features",
     "load_glyphs",
     "match_labels",
@@ -33,3 +61,9 @@ __all__ = [
     "write_plain",
     "write_xlsa17",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"cosmo.data.{_MODULES[name]}"), name)
+    raise AttributeError(f"module 'cosmo.data' has no attribute {name!r}")

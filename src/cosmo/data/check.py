@@ -11,10 +11,10 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from cosmo.data.dataset import ItemError
+from cosmo.data.images import image_bytes, read_image
 from cosmo.data.leaks import find_leaks
 from cosmo.data.samples import ProjectData, SampleSet
-from cosmo.encoders._pictures import picture_bytes, read_picture
-from cosmo.encoders.base import ItemError
 
 __all__ = ["Finding", "class_counts", "examine", "suggest_expert"]
 
@@ -226,7 +226,7 @@ def _items(data: ProjectData) -> Iterator[Finding]:
 def _damaged(items: Iterable[Any]) -> Iterator[str]:
     for item in items:
         try:
-            read_picture(item, 64)
+            read_image(item, 64)
         except ItemError as error:
             yield str(error)
 
@@ -283,7 +283,7 @@ def _keys(samples: SampleSet) -> list[bytes]:
 
 def _file(path: Any) -> bytes:
     try:
-        return picture_bytes(path)
+        return image_bytes(path)
     except ItemError:  # which is reported as damaged
         return str(path).encode()
 

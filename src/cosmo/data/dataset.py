@@ -12,11 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosmo._core.validation import as_class_index, check_descriptions, check_features, encode_labels
 
-__all__ = ["DataError", "GZSLDataset", "Split"]
+__all__ = ["DataError", "GZSLDataset", "ItemError", "Split"]
 
 
 class DataError(ValueError):
-    """A data file or data set that cannot be used; the message says what is wrong with which part."""
+    """Raised for a data file or data set that cannot be used."""
+
+
+class ItemError(ValueError):
+    """Raised for one sample, a text or an image, that cannot be used."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,26 +1,24 @@
-"""`load_glyphs`: letters with diacritics, each class described by its Unicode name; nothing to download."""
+"""The built-in data set: letters with diacritics, described by their Unicode names."""
 
 from __future__ import annotations
 
 import os
 import re
 import unicodedata
-from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import gaussian_filter, uniform_filter
 
 from cosmo._core.files import write_whole
-from cosmo.data._glyph_features import glyph_features
 from cosmo.data.dataset import GZSLDataset, Split
 
-__all__ = ["load_glyphs", "write_glyph_images"]
+__all__ = ["glyph_features", "load_glyphs", "write_glyph_images"]
 
 _FACES = tuple(
     family + face
@@ -35,25 +33,26 @@ _FACES = tuple(
 _NAME = re.compile(r"LATIN (SMALL|CAPITAL) LETTER ([A-Z])(?: WITH (?!.* AND )(.+))?")
 _MIN_PER_MARK = 4
 _MIN_CLASSES = 12
-_MIN_IN_TRAIN = 2  # in one class only, a mark could not be told from the letter under it
+_MIN_IN_TRAIN = 2  # in one class only, a mark could not be told from its letter
 
-_OVERSAMPLING = 3  # letters are drawn, turned and moved at this multiple of the image size, then averaged
+_OVERSAMPLING = 3  # letters are drawn and transformed at this multiple of the image size, then averaged
 _EM, _BASELINE = 0.68, 0.715  # of the image size: the tallest and the deepest letter both just fit
 
 # The largest perturbations at difficulty 1; shift and blur are relative to the image size.
-_TURN = np.deg2rad(10)
+_ROTATION = np.deg2rad(10)
 _SHRINK = 0.2
 _SHIFT = 0.065
 _BLUR = 0.025
 _FADE = 0.5
 _NOISE = 0.1
 
-
-class _Glyph(NamedTuple):
-    character: str
-    letter: str
-    case: str
-    mark: str
+_CELLS = 8  # of the features, along each side of the image
+_ORIENTATIONS = 8
+_BATCH = 256  # images at a time: the gradient maps of all of them would fill hundreds of megabytes
+_SMOOTHING = 1 / 40  # of the side; finer gradients are mostly noise
+_FLAT = 0.05  # regularises the normalisation, so that empty cells are not amplified
+# Centred and of similar variance, features suit linear models that do not scale them.
+_GRADIENT_CENTRE, _PIXEL_SCALE = 0.2, 0.3
 
 
 def load_glyphs(
@@ -64,34 +63,32 @@ def load_glyphs(
     difficulty: float = 1.0,
     seed: int = 0,
 ) -> GZSLDataset:
-    """Draw Latin letters with diacritics in 16 type faces, as a generalized zero-shot task.
+    """Return images of Latin letters in 16 type faces as a zero-shot data set.
 
-    A class is a character, such as ``"é"``, and its description is what its Unicode name says
-    (LATIN SMALL LETTER E WITH ACUTE): one attribute each of the groups *letter*, *case* and *mark*.
-    Unseen classes are combinations without training pictures. Each attribute of an unseen or a
-    validation class occurs in at least two of the training classes (those of `split.train`).
+    A class is a character, such as ``"é"``. Its description comes from its Unicode name (LATIN SMALL
+    LETTER E WITH ACUTE): one attribute each of the groups *letter*, *case* and *mark*. Each attribute of
+    an unseen or a validation class occurs in at least two of the training classes (`split.train`).
 
     Parameters
     ----------
-    n_classes : int
-        Characters in all, from 12: half for training, a fifth for validation, three tenths unseen. The
-        fewer they are, the more are letters and marks preferred that have many combinations.
-    samples_per_class : int
-        Pictures of each character, from 2, spread over the type faces. A fifth of those of every seen
-        class is held back as `split.test_seen`.
-    image_size : int
+    n_classes : int, default=140
+        Number of characters, at least 12: half for training, a fifth for validation, three tenths unseen.
+    samples_per_class : int, default=40
+        Images of each class, at least 2, spread over the type faces. A fifth of those of every seen class
+        becomes `split.test_seen`.
+    image_size : int, default=32
         Height and width in pixels, 16 to 256.
-    difficulty : float
-        Strength of rotation, shift, size, blur, contrast and noise, 0 (clean pictures, which repeat
-        after 16 samples) to 3.
-    seed : int
-        Draws the classes, the split and the perturbations; equal arguments give equal data.
+    difficulty : float, default=1.0
+        Strength of rotation, shift, scaling, blur, fading and noise, 0 to 3. At 0 images repeat after 16
+        samples.
+    seed : int, default=0
+        Seed of the classes, the split and the perturbations.
 
     Returns
     -------
     GZSLDataset
         With `images` (n_samples, image_size, image_size), uint8, dark on light, and `features`
-        (n_samples, 576), which are `glyph_features` of the images.
+        (n_samples, 576), see `glyph_features`.
 
     Raises
     ------
@@ -112,21 +109,21 @@ def load_glyphs(
     _check_range("image_size", image_size, 16, 256)
     _check_range("difficulty", difficulty, 0, 3)
     rng = np.random.default_rng(seed)
-    kinds = _attribute_numbers(glyphs)
-    chosen, roles = _draw_classes(kinds, n_classes, rng)
-    glyphs = tuple(glyphs[i] for i in chosen)
+    rows, roles = _draw_classes(_attribute_codes(glyphs), n_classes, rng)
+    glyphs = glyphs.iloc[rows]
     split = _split_rows(roles, samples_per_class, rng)
     faces = rng.permuted(np.tile(np.arange(len(_FACES)), (n_classes, 1)), axis=1)
     faces = faces[:, np.arange(samples_per_class) % len(_FACES)]
-    images = _draw([glyph.character for glyph in glyphs], faces, image_size, difficulty, rng)
+    images = _draw(glyphs.index.tolist(), faces, image_size, difficulty, rng)
+    one_hot = {group: pd.get_dummies(glyphs[group], dtype=np.float32) for group in glyphs}
     return GZSLDataset(
         glyph_features(images),
-        np.repeat([glyph.character for glyph in glyphs], samples_per_class),
-        _describe(glyphs),
+        np.repeat(glyphs.index.to_numpy(), samples_per_class),
+        pd.concat(one_hot, axis=1, names=["group", "attribute"]),
         split,
         sample_names=[
-            f"U+{ord(glyph.character):04X} {_FACES[face]} #{i}"
-            for glyph, row in zip(glyphs, faces, strict=True)
+            f"U+{ord(character):04X} {_FACES[face]} #{i}"
+            for character, row in zip(glyphs.index, faces, strict=True)
             for i, face in enumerate(row)
         ],
         images=images,
@@ -135,16 +132,16 @@ def load_glyphs(
 
 
 def write_glyph_images(folder: str | os.PathLike[str], **options: Any) -> None:
-    """Write the glyphs as picture files, as somebody who brings a task of their own would have them.
+    """Write the glyphs as image files with a table of descriptions.
 
     `train` has a folder of PNG files for each seen class, `test` one for each class, and
-    `descriptions.csv` a row of attributes (`group::attribute`) for each class. Classes are called by
-    names that any disk can keep apart, such as "small-e-with-acute".
+    `descriptions.csv` a row of attributes (`group::attribute`) for each class. Class names are
+    ASCII, such as "small-e-with-acute".
 
     Parameters
     ----------
     folder : path
-        Made if need be; it must not have a `train` or `test` yet.
+        Created if necessary. It must not contain `train` or `test`.
     **options
         Of `load_glyphs`.
 
@@ -159,7 +156,7 @@ def write_glyph_images(folder: str | os.PathLike[str], **options: Any) -> None:
     folder = Path(folder)
     for part in ("train", "test"):
         if (folder / part).exists():
-            raise FileExistsError(f"{folder / part} is there already; give another folder")
+            raise FileExistsError(f"{folder / part} exists already; choose another folder")
     data = load_glyphs(**options)
     assert data.images is not None
     names = [_file_name(character) for character in data.classes]
@@ -174,8 +171,44 @@ def write_glyph_images(folder: str | os.PathLike[str], **options: Any) -> None:
     write_whole(folder / "descriptions.csv", table.astype(int).to_csv().encode())
 
 
+def glyph_features(images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return histograms of oriented gradients and reduced pixels of images.
+
+    The image is divided into 8 x 8 overlapping cells. A cell has the strength of gradients in 8
+    directions, normalised over its neighbourhood, and its mean ink. Images are independent of each other.
+
+    Parameters
+    ----------
+    images : uint8 array of shape (n_images, height, width) or (height, width)
+        Dark letters on light paper; each side at least 16 pixels.
+
+    Returns
+    -------
+    float32 array of shape (n_images, 576)
+
+    Examples
+    --------
+    >>> glyph_features(np.full((32, 32), 255, dtype=np.uint8)).shape
+    (1, 576)
+    """
+    pixels = np.asarray(images)
+    if pixels.ndim == 2:
+        pixels = pixels[None]
+    if pixels.dtype != np.uint8:
+        raise ValueError(f"images must be uint8 (0 is black, 255 is white), got {pixels.dtype}")
+    if pixels.ndim != 3 or min(pixels.shape[1:]) < 2 * _CELLS:
+        raise ValueError(
+            "images must have shape (n, height, width) or (height, width) with sides of at least "
+            f"{2 * _CELLS} pixels, got {np.shape(images)}"
+        )
+    features = np.empty((len(pixels), _CELLS * _CELLS * (_ORIENTATIONS + 1)), dtype=np.float32)
+    for start in range(0, len(pixels), _BATCH):
+        features[start : start + _BATCH] = _batch_features(pixels[start : start + _BATCH])
+    return features
+
+
 def _file_name(character: str) -> str:
-    """Return the Unicode name without what all have in common: "small-e-with-acute"."""
+    """Return the Unicode name as a file name: "small-e-with-acute"."""
     words = unicodedata.name(character).lower().split()
     return "-".join(word for word in words if word not in ("latin", "letter"))
 
@@ -187,47 +220,40 @@ def _check_range(name: str, value: float, low: int, high: int | None, why: str =
 
 
 @cache
-def _available() -> tuple[_Glyph, ...]:
-    """Return the characters that every face can draw, with what their names say, in Unicode order."""
+def _available() -> pd.DataFrame:
+    """Return letter, case and mark of the characters that every type face has, in Unicode order."""
     from matplotlib.ft2font import FT2Font
 
     charmaps = [FT2Font(str(_font_path(face))).get_charmap() for face in _FACES]
     drawable = set.intersection(*({code for code, glyph in chars.items() if glyph} for chars in charmaps))
     named = ((chr(code), _NAME.fullmatch(unicodedata.name(chr(code), ""))) for code in sorted(drawable))
-    glyphs = [
-        _Glyph(character, name[2].lower(), name[1].lower(), (name[3] or "none").lower())
+    glyphs = {
+        character: (name[2].lower(), name[1].lower(), (name[3] or "none").lower())
         for character, name in named
         if name
-    ]
-    per_mark = Counter(glyph.mark for glyph in glyphs)
-    return tuple(glyph for glyph in glyphs if per_mark[glyph.mark] >= _MIN_PER_MARK)
+    }
+    table = pd.DataFrame.from_dict(glyphs, orient="index", columns=["letter", "case", "mark"])
+    return table[table.groupby("mark")["mark"].transform("size") >= _MIN_PER_MARK]
 
 
 def _font_path(face: str) -> Path:
-    import matplotlib  # here, since it takes a third of a second and only this data set needs it
+    import matplotlib  # takes a third of a second, and only this data set needs it
 
     return Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{face}.ttf"
 
 
-def _attribute_numbers(glyphs: tuple[_Glyph, ...]) -> NDArray[np.intp]:
-    """Return (n_glyphs, 3): letter, case and mark of each, numbered through from 0."""
-    columns: list[NDArray[np.intp]] = []
-    used = 0
-    for attribute in ("letter", "case", "mark"):
-        codes, values = pd.factorize(np.array([getattr(glyph, attribute) for glyph in glyphs]))
-        columns.append(codes + used)
-        used += len(values)
-    return np.stack(columns, axis=1)
+def _attribute_codes(glyphs: pd.DataFrame) -> NDArray[np.intp]:
+    """Return an integer for each attribute of each glyph, shape (n_glyphs, 3)."""
+    names = [f"{group} {value}" for _, row in glyphs.iterrows() for group, value in row.items()]
+    return pd.factorize(np.array(names))[0].reshape(glyphs.shape)
 
 
 def _draw_classes(
     kinds: NDArray[np.intp], n: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.str_]]:
-    """Return `n` sorted rows of `kinds` and the role of each.
-
-    A few classes drawn from all hardly share letters and marks. Each time that leaves no split, the
-    draw goes on without a class whose attribute is the rarest, towards a dense table of combinations.
-    """
+    """Return `n` sorted rows of `kinds` and the role of each."""
+    # Few classes drawn from all of them rarely share letters and marks. After each draw without a valid
+    # split, a class with the rarest attribute leaves the pool.
     while True:
         pool = np.arange(len(kinds))
         while len(pool) >= n:
@@ -240,10 +266,7 @@ def _draw_classes(
 
 
 def _draw_roles(kinds: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.str_] | None:
-    """Return "train", "val" or "test" per class, or None when the draw left too few to hold out.
-
-    Every attribute of the classes held out for "val" and "test" occurs in two or more of "train".
-    """
+    """Return "train", "val" or "test" per class, or None if the draw left too few to hold out."""
     n_val, n_test = round(0.2 * len(kinds)), round(0.3 * len(kinds))
     roles = np.full(len(kinds), "train")
     still_to_fill = rng.permutation(["val"] * n_val + ["test"] * n_test).tolist()
@@ -256,7 +279,6 @@ def _draw_roles(kinds: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np
 
 
 def _split_rows(roles: NDArray[np.str_], per_class: int, rng: np.random.Generator) -> Split:
-    """Return the split of the rows, which are ordered by class with `per_class` rows each."""
     row_role = np.repeat(roles, per_class)
     order = rng.permuted(np.tile(np.arange(per_class), (len(roles), 1)), axis=1).ravel()
     back = order < max(1, round(0.2 * per_class))
@@ -270,17 +292,6 @@ def _split_rows(roles: NDArray[np.str_], per_class: int, rng: np.random.Generato
     )
 
 
-def _describe(glyphs: tuple[_Glyph, ...]) -> pd.DataFrame:
-    """Return the one-hot table of shape (n_glyphs, n_attributes) with the attributes that occur."""
-    groups = {}
-    for group in ("letter", "case", "mark"):
-        values = pd.Series([getattr(glyph, group) for glyph in glyphs])
-        groups[group] = pd.get_dummies(values, dtype=np.float32)
-    table = pd.concat(groups, axis=1, names=["group", "attribute"])
-    table.index = pd.Index([glyph.character for glyph in glyphs])
-    return table
-
-
 def _draw(
     characters: list[str],
     faces: NDArray[np.intp],
@@ -288,7 +299,7 @@ def _draw(
     difficulty: float,
     rng: np.random.Generator,
 ) -> NDArray[np.uint8]:
-    """Return (n_characters * n_samples, size, size) pictures; `faces` is (n_characters, n_samples)."""
+    """Return images (n_characters * n_samples, size, size); `faces` is (n_characters, n_samples)."""
     side = _OVERSAMPLING * size
     fonts = [
         # The basic layout is the one every build of Pillow has.
@@ -304,26 +315,23 @@ def _draw(
             ImageDraw.Draw(sheet).text(position, characters[i], fill=255, font=fonts[face], anchor="ms")
             clean[i, face] = sheet
     boxes = np.array([clean[key].getbbox() for key in keys], dtype=float)
-    placed = _place(boxes, side, difficulty, rng)
+    transforms = _random_transforms(boxes, side, difficulty, rng)
     ink = np.empty((len(keys), size, size), dtype=np.float32)
-    for picture, key, coefficients in zip(ink, keys, placed, strict=True):
+    for picture, key, coefficients in zip(ink, keys, transforms, strict=True):
         moved = clean[key].transform(
             (side, side), Image.Transform.AFFINE, tuple(coefficients), Image.Resampling.BILINEAR
         )
         picture[:] = np.asarray(moved.reduce(_OVERSAMPLING))
     ink /= 255
-    return _on_paper(ink, difficulty, rng)
+    return _degrade(ink, difficulty, rng)
 
 
-def _place(
+def _random_transforms(
     boxes: NDArray[Any], side: int, difficulty: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return random rotations, sizes and shifts as rows of Pillow's six affine coefficients.
-
-    `boxes` (n, 4) are the left, top, right and lower ends of the ink; it never leaves the picture.
-    """
+    """Return random rotations, sizes and shifts as Pillow's affine coefficients, shape (n, 6)."""
     n = len(boxes)
-    turn = difficulty * _TURN * rng.uniform(-1, 1, n)
+    turn = difficulty * _ROTATION * rng.uniform(-1, 1, n)
     scale = np.exp(-difficulty * _SHRINK * rng.uniform(0, 1, n))
     shift = difficulty * _SHIFT * side * rng.uniform(-1, 1, (n, 2))
     cos, sin = np.cos(turn), np.sin(turn)
@@ -333,14 +341,14 @@ def _place(
     low, high = corners.min(axis=2), corners.max(axis=2)
     scale = np.minimum(scale, side / (high - low).max(axis=1))[:, None]
     shift = np.clip(shift, -side / 2 - scale * low, side / 2 - scale * high)
-    # Pillow wants the way back: from a pixel of the result to a place in the clean picture.
+    # Pillow takes the inverse map, from the result to the clean image. Ink stays within the image.
     back = rotation.transpose(0, 2, 1) / scale[:, :, None]
     origin = side / 2 - (back @ (side / 2 + shift)[:, :, None])
     return np.concatenate([back, origin], axis=2).reshape(n, 6)
 
 
-def _on_paper(ink: NDArray[np.float32], difficulty: float, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Return ink (n, size, size) between 0 and 1 as dark on light, blurred, faded and noisy at random."""
+def _degrade(ink: NDArray[np.float32], difficulty: float, rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Return ink (n, size, size) between 0 and 1 as dark on light, with blur, fading and noise."""
     n, size, _ = ink.shape
     draw = rng.uniform(0, 1, (3, n, 1, 1)).astype(np.float32)
     if difficulty > 0:
@@ -350,3 +358,42 @@ def _on_paper(ink: NDArray[np.float32], difficulty: float, rng: np.random.Genera
     noise = rng.standard_normal(ink.shape, dtype=np.float32)
     ink = ink + difficulty * _NOISE * draw[2] * noise
     return np.rint(255 * (1 - np.clip(ink, 0, 1))).astype(np.uint8)
+
+
+def _batch_features(images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    n, height, width = images.shape
+    ink = np.subtract(1, np.divide(images, 255, dtype=np.float32), dtype=np.float32)
+    rows, columns = _pooling(height), _pooling(width).T
+    gradients = rows @ _gradients_by_direction(ink) @ columns
+    around = uniform_filter(np.square(gradients).sum(axis=1), size=3, axes=(1, 2), mode="nearest")
+    gradients = np.sqrt(gradients / np.sqrt(around + _FLAT**2)[:, None])
+    pixels = rows @ ink @ columns
+    pixels /= pixels.mean(axis=(1, 2), keepdims=True) + _FLAT
+    return np.concatenate(
+        [(gradients - _GRADIENT_CENTRE).reshape(n, -1), _PIXEL_SCALE * (pixels - 1).reshape(n, -1)], axis=1
+    )
+
+
+def _gradients_by_direction(ink: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return gradient strengths by direction, shape (n, 8, height, width)."""
+    _, height, width = ink.shape
+    sigma = (_SMOOTHING * height, _SMOOTHING * width)
+    # Multiplied by the side, slopes do not depend on the resolution.
+    down = gaussian_filter(ink, sigma, order=(1, 0), mode="nearest", axes=(1, 2)) * (height / 32)
+    right = gaussian_filter(ink, sigma, order=(0, 1), mode="nearest", axes=(1, 2)) * (width / 32)
+    strength = np.hypot(down, right) + np.finfo(np.float32).tiny
+    maps = np.empty((len(ink), _ORIENTATIONS, height, width), dtype=np.float32)
+    for k, angle in enumerate(2 * np.pi * np.arange(_ORIENTATIONS) / _ORIENTATIONS):
+        cosine = np.float32(np.cos(angle)) * right + np.float32(np.sin(angle)) * down
+        cosine = np.maximum(cosine, 0) / strength
+        np.multiply(strength, np.square(np.square(np.square(cosine))), out=maps[:, k])
+    return maps
+
+
+def _pooling(size: int) -> NDArray[np.float32]:
+    """Return weights (8, size) that average pixels into overlapping cells."""
+    cell = size / _CELLS
+    centres = (np.arange(_CELLS) + 0.5) * cell
+    distance = np.abs(np.arange(size) + 0.5 - centres[:, None]) / cell
+    weights = np.maximum(1 - distance, 0)
+    return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)

@@ -1,65 +1,63 @@
-"""Pictures on disk: a folder for each class, or a table of paths."""
+"""Image files: folders and tables of them, and decoding one to RGB."""
 
 from __future__ import annotations
 
+import io
 import os
 import unicodedata
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
 
-from cosmo.data.dataset import DataError
+from cosmo.data.dataset import DataError, ItemError
 from cosmo.data.tables import find_column, read_table, table_labels
 
-__all__ = ["read_image_folder", "read_image_table"]
+__all__ = ["image_bytes", "read_image", "read_image_folder", "read_image_table"]
 
+# The content decides, not the name. EPS is left out: Pillow runs another program for it.
+_FORMATS = ("AVIF", "BMP", "DIB", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TGA", "TIFF", "WEBP")
 _SUFFIXES = (
-    ".avif",
-    ".bmp",
-    ".dib",
-    ".gif",
-    ".jfif",
-    ".jp2",
-    ".jpe",
-    ".jpeg",
-    ".jpg",
-    ".pbm",
-    ".pgm",
-    ".png",
-    ".pnm",
-    ".ppm",
-    ".tga",
-    ".tif",
-    ".tiff",
-    ".webp",
+    *(".avif", ".bmp", ".dib", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png"),
+    *(".pnm", ".ppm", ".tga", ".tif", ".tiff", ".webp"),
 )
 _PATH_NAMES = ("path", "image", "file", "filename")
-_SHOWN = 10
+_MAX_LISTED = 10
+_DRAFT = 2  # a JPEG may be decoded smaller, down to this multiple of the size needed
 
 
 def read_image_folder(folder: str | os.PathLike[str]) -> tuple[list[Path], pd.Index | None]:
-    """List the pictures of a folder that has a folder for each class, or pictures only.
+    """List the images in a folder with one subfolder per class.
 
-    What is not a picture, by the end of its name, and what is hidden is passed over. Pictures may lie in
-    folders within that of their class.
+    Hidden files, and files without the suffix of an image format, are ignored. Subfolders of a class
+    folder are searched too.
+
+    Parameters
+    ----------
+    folder : path
+        Has a subfolder for each class, or images only.
 
     Returns
     -------
     paths : list of Path
-        In the order of classes and names.
+        Sorted by class and name.
     labels : Index of str, or None
-        Name of the class folder of each picture (as composed Unicode, however the disk spells it); None
-        if the pictures lie in the folder itself.
+        Name of the class folder of each image, in composed Unicode (NFC). None if the images lie in
+        the folder itself.
 
     Raises
     ------
     DataError
-        If there are no pictures, or some with and some without a class.
+        If there are no images, or some with and some without a class.
 
     Examples
     --------
     >>> import tempfile
-    >>> from PIL import Image
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for name in ("cat", "dog"):
     ...         Path(folder, name).mkdir()
@@ -71,48 +69,52 @@ def read_image_folder(folder: str | os.PathLike[str]) -> tuple[list[Path], pd.In
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder" if not folder.exists() else f"{folder}: not a folder")
-    inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    loose = [path for path in inside if _is_picture(path)]
+    entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    without_class = [path for path in entries if _is_image(path, folder)]
     paths: list[Path] = []
     labels: list[str] = []
-    for home in inside:
-        if home.is_dir():
-            pictures = sorted(path for path in home.rglob("*") if _is_picture(path) and _shown(path, home))
-            paths += pictures
-            labels += [unicodedata.normalize("NFC", home.name)] * len(pictures)
-    if loose and paths:
+    for entry in entries:
+        if entry.is_dir():
+            images = sorted(path for path in entry.rglob("*") if _is_image(path, entry))
+            paths += images
+            labels += [unicodedata.normalize("NFC", entry.name)] * len(images)
+    if without_class and paths:
         raise DataError(
-            f"{folder}: {len(loose)} pictures lie beside the folders of classes ({loose[0].name}); move them "
-            "into the folder of their class"
+            f"{folder}: {len(without_class)} images lie beside the class folders ({without_class[0].name}); "
+            "move them into the folder of their class"
         )
-    if not loose and not paths:
-        raise DataError(f"{folder}: no pictures ({', '.join(_SUFFIXES)}) in it or in its folders")
-    return (loose, None) if loose else (paths, pd.Index(labels))
+    if not without_class and not paths:
+        raise DataError(f"{folder}: no images ({', '.join(_SUFFIXES)}) in it or in its subfolders")
+    return (without_class, None) if without_class else (paths, pd.Index(labels))
 
 
 def read_image_table(
     path: str | os.PathLike[str], *, image: str | None = None, label: str | None = None
 ) -> tuple[list[Path], pd.Index | None]:
-    r"""Read a table with the path of a picture in each row and, where there is such a column, its label.
+    r"""Read a table of image paths, with labels if it has such a column.
 
     Parameters
     ----------
     path : path
-        See `read_table`. Paths in it are relative to its folder.
-    image : str, optional
-        Column of the paths; by default the one that is called "path", "image", "file" or "filename".
-    label : str, optional
-        Column of the labels; by default the one that is called "label" or "class", if any.
+        See `read_table`. Paths in the table are relative to its folder.
+    image : str, default=None
+        Column of the paths; by default the one named "path", "image", "file" or "filename".
+    label : str, default=None
+        Column of the labels; by default the one named "label" or "class", if any.
+
+    Returns
+    -------
+    paths : list of Path
+    labels : Index, or None
 
     Raises
     ------
     DataError
-        Naming the pictures that are not there.
+        If there is no column of paths, or images do not exist.
 
     Examples
     --------
     >>> import tempfile
-    >>> from PIL import Image
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     Image.new("L", (8, 8)).save(Path(folder, "1.png"))
     ...     _ = Path(folder, "pets.csv").write_text("path,label\n1.png,cat\n")
@@ -125,7 +127,7 @@ def read_image_table(
     column = find_column(table, image, _PATH_NAMES, str(path), "paths")
     if column is None:
         raise DataError(
-            f"{path}: no column is called {', '.join(_PATH_NAMES)}; say which one has the paths: "
+            f"{path}: no column is called {', '.join(_PATH_NAMES)}; name the column of the paths, one of "
             f"{', '.join(map(repr, table.columns))}"
         )
     for row, name in enumerate(table[column], start=1):
@@ -134,14 +136,109 @@ def read_image_table(
     paths = [path.parent / name for name in table[column]]
     missing = [f"row {row}: {file}" for row, file in enumerate(paths, start=1) if not file.is_file()]
     if missing:
-        listed = "\n  ".join(missing[:_SHOWN])
-        raise DataError(f"{path}: {len(missing)} pictures are not there:\n  {listed}")
+        listed = "\n  ".join(missing[:_MAX_LISTED])
+        raise DataError(f"{path}: {len(missing)} images do not exist:\n  {listed}")
     return paths, table_labels(table, label, str(path))
 
 
-def _is_picture(path: Path) -> bool:
-    return path.suffix.lower() in _SUFFIXES and not path.name.startswith(".") and path.is_file()
+def read_image(item: str | os.PathLike[str] | NDArray[np.uint8], min_size: int = 0) -> Image.Image:
+    """Decode an image file or array to an upright RGB image.
+
+    Transparent pixels become white, 16 bits become 8, and of several frames the first is taken.
+
+    Parameters
+    ----------
+    item : path, or uint8 array of shape (height, width[, 3 or 4])
+    min_size : int, default=0
+        A JPEG file with much longer sides may be decoded at a reduced size, which is faster.
+
+    Returns
+    -------
+    PIL.Image.Image
+
+    Raises
+    ------
+    ItemError
+        If the image cannot be decoded; the message names the file.
+
+    Examples
+    --------
+    >>> read_image(np.zeros((4, 6), dtype=np.uint8)).size
+    (6, 4)
+    """
+    if isinstance(item, np.ndarray):
+        return _to_rgb(_from_array(item))
+    content = _file_bytes(item)
+    try:
+        with Image.open(io.BytesIO(content), formats=_formats()) as image:
+            if min_size:
+                image.draft(None, (_DRAFT * min_size,) * 2)
+            image.load()
+            upright: Image.Image = image
+            with suppress(Exception):  # damaged EXIF data must not hide an intact image
+                upright = ImageOps.exif_transpose(image)
+            return _to_rgb(upright)
+    except ItemError as error:
+        raise ItemError(f"{item}: {error}") from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise ItemError(f"{item}: far too many pixels for an image; make it smaller ({error})") from error
+    except Exception as error:  # decoders of damaged files raise nearly anything
+        raise ItemError(f"{item}: not an image that can be read ({_reason(error)})") from error
 
 
-def _shown(path: Path, home: Path) -> bool:
-    return not any(part.startswith(".") for part in path.relative_to(home).parts)
+def image_bytes(item: Any) -> bytes:
+    """Return the bytes of an image file, or the shape and values of an array."""
+    if isinstance(item, np.ndarray):
+        return f"{item.dtype} {item.shape} ".encode() + item.tobytes()
+    return _file_bytes(item)
+
+
+def _is_image(path: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return path.suffix.lower() in _SUFFIXES and not hidden and path.is_file()
+
+
+@cache
+def _formats() -> list[str]:
+    """Return those formats that this version of Pillow decodes."""
+    Image.init()
+    return [name for name in _FORMATS if name in Image.OPEN]
+
+
+def _file_bytes(item: Any) -> bytes:
+    if not isinstance(item, str | os.PathLike):
+        raise ItemError(f"expected the path of an image, got {item!r} ({type(item).__name__})")
+    try:
+        content = Path(item).read_bytes()
+    except FileNotFoundError as error:
+        raise ItemError(f"{item}: no such file") from error
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        raise ItemError(f"{item}: cannot be read ({_reason(error)})") from error
+    if not content:
+        raise ItemError(f"{item}: the file is empty")
+    return content
+
+
+def _from_array(values: NDArray[Any]) -> Image.Image:
+    is_image = values.ndim == 2 or (values.ndim == 3 and values.shape[2] in (3, 4))
+    if values.dtype != np.uint8 or not is_image or not values.size:
+        raise ItemError(
+            "an image array must be uint8 of shape (height, width) or (height, width, 3), "
+            f"got {values.dtype} {values.shape}"
+        )
+    return Image.fromarray(values)
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "F":
+        raise ItemError("pixels are floating-point numbers; save it with 8 or 16 bits")
+    if image.mode.startswith("I"):
+        image = Image.fromarray((np.asarray(image) / 257).clip(0, 255).round().astype(np.uint8))
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("RGB")
+
+
+def _reason(error: BaseException) -> str:
+    return str(getattr(error, "strerror", None) or error).partition("\n")[0] or type(error).__name__

@@ -6,7 +6,7 @@ import os
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,10 +16,7 @@ from cosmo._core.validation import as_class_index, check_probabilities
 from cosmo.data._packed import check_members
 from cosmo.data.dataset import DataError
 
-if TYPE_CHECKING:
-    from cosmo.experts.precomputed import PrecomputedExpert
-
-__all__ = ["StagePredictions", "expert_from_predictions", "read_predictions", "stack_predictions"]
+__all__ = ["StagePredictions", "read_predictions", "stack_predictions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,46 +108,6 @@ def read_predictions(folder: str | os.PathLike[str], stage: Literal["val", "test
         proba=pd.DataFrame(values[:, classes].astype(np.float32), index=rows, columns=classes),
         seed=_seed(about, "seen_val_seed"),
     )
-
-
-def expert_from_predictions(
-    folder: str | os.PathLike[str], classes: Sequence[Hashable] | None = None
-) -> PrecomputedExpert:
-    """Return the published predictions of both stages as one expert that looks rows up.
-
-    Parameters
-    ----------
-    folder : path
-        Files of both stages, see `read_predictions`.
-    classes : sequence of hashable, optional
-        Label of each class id: that of id 1 comes first, as in `allclasses_names`. Without it the ids are
-        the labels.
-
-    Returns
-    -------
-    PrecomputedExpert
-        Its table has the rows of the validation and of the test stage, by 0-based row of the data set.
-        Classes that are not part of a row's stage have probability 0.
-
-    Raises
-    ------
-    DataError
-        As `read_predictions`, and if a row is in both stages.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for stage, row in ("val", 5), ("test", 8):
-    ...         np.savez(f"{folder}/pred_gzsl_{stage}.npz", **{f"pred_{stage}": [[0.1, 0.2, 0.7]]})
-    ...         np.savez(f"{folder}/rows_{stage}.npz", rows=[row], y=[2],
-    ...                  seen_classes=[1], unseen_classes=[2])
-    ...     type(expert_from_predictions(folder, ["cat", "dog"])).__name__
-    'PrecomputedExpert'
-    """
-    from cosmo.experts.precomputed import PrecomputedExpert
-
-    return PrecomputedExpert(stack_predictions(folder, classes))
 
 
 def stack_predictions(

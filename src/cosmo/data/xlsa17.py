@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from cosmo._core.validation import check_descriptions, check_features
 from cosmo.data._matfile import MatFile, cell_array, field_names, read_mat, storable, write_mat_files
 from cosmo.data.dataset import DataError, GZSLDataset, Split
-from cosmo.data.groups import known_groups
 
-__all__ = ["read_xlsa17", "read_xlsa17_split", "write_xlsa17"]
+__all__ = ["known_groups", "read_xlsa17", "read_xlsa17_split", "write_xlsa17"]
 
 _PARTS = ("trainval", "test_seen", "test_unseen")
 _OPTIONAL_PARTS = ("train", "val")
@@ -29,6 +28,21 @@ _CLASS_FIELDS = (
     *(f"{part}_loc" for part in _PARTS + _OPTIONAL_PARTS),
 )
 _MISSING = -1
+
+# Groups of attributes by position: the files do not name attributes, but their order is fixed.
+_CUB = (
+    "bill shape 9, wing colour 15, upperparts colour 15, underparts colour 15, breast pattern 4, "
+    "back colour 15, tail shape 6, upper tail colour 15, head pattern 11, breast colour 15, "
+    "throat colour 15, eye colour 14, bill length 3, forehead colour 15, under tail colour 15, "
+    "nape colour 15, belly colour 15, wing shape 5, size 5, shape 14, back pattern 4, tail pattern 4, "
+    "belly pattern 4, primary colour 15, leg colour 15, bill colour 15, crown colour 15, wing pattern 4"
+)
+_AWA = (
+    "colour 8, texture 6, shape 4, parts 15, smell 1, activity 10, parts 2, behaviour 5, nutrition 11, "
+    "world region 2, habitat 14, character 7"
+)
+_SUN = "function 36, material 38, surface 13, spatial envelope 15"
+_KNOWN = {"CUB": _CUB, "AWA": _AWA, "AWA1": _AWA, "AWA2": _AWA, "SUN": _SUN}
 
 
 def read_xlsa17(
@@ -188,6 +202,26 @@ def write_xlsa17(
     files = {names[0]: _sample_fields(dataset), names[1]: _class_fields(dataset)}
     lines = _attribute_lines(dataset.descriptions.columns)
     write_mat_files(folder, files, {"attributes.txt": "\n".join(lines) + "\n"} if lines else None)
+
+
+def known_groups(dataset: str, n_attributes: int) -> pd.MultiIndex | None:
+    """Return the columns (group, number) of a benchmark's attributes.
+
+    Other tables have no known groups; for those the result is None.
+
+    Examples
+    --------
+    >>> columns = known_groups("CUB", 312)
+    >>> columns[0], columns[311], columns.get_level_values(0).nunique()
+    (('bill shape', '1'), ('wing pattern', '4'), 28)
+    >>> known_groups("CUB", 1024)  # sentences
+    """
+    sizes = [item.rpartition(" ") for item in _KNOWN.get(dataset.upper(), "").split(", ") if item]
+    if sum(int(size) for *_, size in sizes) != n_attributes:
+        return None
+    groups = pd.Series([group for group, _, size in sizes for _ in range(int(size))])
+    numbers = groups.groupby(groups).cumcount() + 1
+    return pd.MultiIndex.from_arrays([groups, numbers.astype(str)], names=["group", "attribute"])
 
 
 def _open(folder: Path, stem: str, option: str, fields: Sequence[str], *, holds: str) -> MatFile:

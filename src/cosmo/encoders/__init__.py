@@ -1,13 +1,32 @@
-"""Encoders: samples that are not numbers become feature rows."""
+"""Encoders: features of texts and images."""
 
 from __future__ import annotations
 
 import os
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from cosmo.encoders.base import Encoder, ItemError
-from cosmo.encoders.features import Extraction, ExtractionError, Problem, extract
-from cosmo.encoders.images import ImageEncoder
-from cosmo.encoders.text import SentenceEncoder
+if TYPE_CHECKING:
+    from cosmo.data.dataset import ItemError
+    from cosmo.encoders.base import Encoder
+    from cosmo.encoders.features import Extraction, ExtractionError, Problem, extract
+    from cosmo.encoders.images import ImageEncoder
+    from cosmo.encoders.text import SentenceEncoder
+
+    ENCODERS: dict[str, type[SentenceEncoder] | type[ImageEncoder]]
+
+# Modules are imported on first use.
+_MODULES = {
+    "Encoder": "cosmo.encoders.base",
+    "Extraction": "cosmo.encoders.features",
+    "ExtractionError": "cosmo.encoders.features",
+    "ImageEncoder": "cosmo.encoders.images",
+    "ItemError": "cosmo.data.dataset",
+    "Problem": "cosmo.encoders.features",
+    "SentenceEncoder": "cosmo.encoders.text",
+    "extract": "cosmo.encoders.features",
+}
 
 __all__ = [
     "ENCODERS",
@@ -22,16 +41,6 @@ __all__ = [
     "make_encoder",
 ]
 
-#: What there is, by the part of the name before a colon.
-ENCODERS: dict[str, type[SentenceEncoder] | type[ImageEncoder]] = {
-    "minilm": SentenceEncoder,
-    "sentence": SentenceEncoder,
-    **{f"efficientnet-lite{size}": ImageEncoder for size in range(5)},
-    "timm": ImageEncoder,
-    "torchvision": ImageEncoder,
-    "open_clip": ImageEncoder,
-}
-
 
 def make_encoder(name: str, *, weights: str | os.PathLike[str] | None = None) -> Encoder:
     """Return an encoder by name.
@@ -39,21 +48,47 @@ def make_encoder(name: str, *, weights: str | os.PathLike[str] | None = None) ->
     Parameters
     ----------
     name : str
-        Of texts: "minilm", or "sentence:" and the name or folder of a sentence-transformers model. Of
-        pictures: "efficientnet-lite0" (to 4), "timm:NAME", "torchvision:NAME" or
-        "open_clip:NAME/PRETRAINED". The two that are named in full need no network.
-    weights : path, optional
-        Where the weights are, if not where the library of the model keeps them: a folder for texts, a
-        file for pictures.
+        For texts: "minilm", or "sentence:" and the name or folder of a sentence-transformers model. For
+        images: "efficientnet-lite0" (to 4), "timm:NAME", "torchvision:NAME" or
+        "open_clip:NAME/PRETRAINED". "minilm" and "efficientnet-lite0" need no network.
+    weights : path, default=None
+        A folder (texts) or a file (images) of weights, if not those that the library provides.
+
+    Returns
+    -------
+    Encoder
+
+    Raises
+    ------
+    ValueError
+        If there is no such encoder.
 
     Examples
     --------
     >>> make_encoder("minilm").n_features
     384
     """
-    kind = ENCODERS.get(name.partition(":")[0])
-    if kind is None:
+    encoder_class = _encoder_classes().get(name.partition(":")[0])
+    if encoder_class is None:
         libraries = ("sentence", "timm", "torchvision", "open_clip")
         known = ["minilm", "efficientnet-lite0", *(f"{library}:NAME" for library in libraries)]
         raise ValueError(f"there is no encoder {name!r}; there are {', '.join(known)}")
-    return kind(name, weights=weights)
+    return encoder_class(name, weights=weights)
+
+
+@cache
+def _encoder_classes() -> dict[str, type[SentenceEncoder] | type[ImageEncoder]]:
+    """Return the class of each encoder, by the part of its name before a colon (`ENCODERS`)."""
+    from cosmo.encoders.images import ImageEncoder
+    from cosmo.encoders.text import SentenceEncoder
+
+    images = (*(f"efficientnet-lite{size}" for size in range(5)), "timm", "torchvision", "open_clip")
+    return {"minilm": SentenceEncoder, "sentence": SentenceEncoder, **dict.fromkeys(images, ImageEncoder)}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ENCODERS":
+        return _encoder_classes()
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
+    raise AttributeError(f"module 'cosmo.encoders' has no attribute {name!r}")

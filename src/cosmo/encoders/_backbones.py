@@ -9,13 +9,62 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
 from cosmo._core.extras import require
-from cosmo.encoders._pictures import Preprocessing
 from cosmo.encoders.base import weights_identity
 
-__all__ = ["Backbone", "load_backbone"]
+__all__ = ["Backbone", "Preprocessing", "load_backbone"]
 
 _HEADS = ("fc", "classifier", "heads", "head")  # what the networks of torchvision call it
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """The centre of a picture, resized and normalised.
+
+    Parameters
+    ----------
+    size : int
+        Height and width in pixels that the network takes.
+    mean, std : tuple of 3 floats
+        Of red, green and blue between 0 and 1.
+    crop : float
+        Side of the square that is kept, relative to the shorter side of the picture.
+    filter : {"bilinear", "bicubic", "lanczos"}
+        How pictures are resized.
+
+    Examples
+    --------
+    >>> prepare = Preprocessing(size=4, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
+    >>> pixels = prepare.resize(Image.new("RGB", (30, 20), "white"))
+    >>> pixels.shape, prepare.normalise([pixels]).shape, prepare.normalise([pixels]).max()
+    ((4, 4, 3), (1, 3, 4, 4), np.float32(1.0))
+    """
+
+    size: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    crop: float = 1.0
+    filter: str = "bicubic"
+
+    def resize(self, picture: Image.Image) -> NDArray[np.uint8]:
+        """Return the centre of an RGB picture, shape (size, size, 3)."""
+        side = self.crop * min(picture.size)
+        left, top = (picture.width - side) / 2, (picture.height - side) / 2
+        resample = Image.Resampling[self.filter.upper()]
+        return np.asarray(
+            picture.resize((self.size,) * 2, resample, box=(left, top, left + side, top + side))
+        )
+
+    def normalise(self, pictures: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """Return pictures of equal size as (n, 3, size, size)."""
+        pixels = np.stack(pictures).astype(np.float32)
+        pixels -= 255 * np.array(self.mean, dtype=np.float32)
+        pixels /= 255 * np.array(self.std, dtype=np.float32)
+        return pixels.transpose(0, 3, 1, 2)
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmo._core.extras import require
+from cosmo.data.dataset import ItemError
 
-__all__ = ["Encoder", "ItemError", "weights_identity"]
-
-
-class ItemError(ValueError):
-    """One item that cannot be encoded; the message names it and says what is wrong."""
+__all__ = ["Encoder", "weights_identity"]
 
 
 class Encoder(ABC):

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from cosmo._core.engines import Engine
 from cosmo._core.files import write_whole
-from cosmo.encoders.base import Encoder, ItemError
+from cosmo.data.dataset import ItemError
+from cosmo.encoders.base import Encoder
 
 __all__ = ["Extraction", "ExtractionError", "Problem", "extract"]
 

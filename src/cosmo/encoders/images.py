@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmo._core.extras import require
+from cosmo.data.images import image_bytes, read_image
 from cosmo.encoders._backbones import load_backbone
-from cosmo.encoders._pictures import picture_bytes, read_picture
 from cosmo.encoders.base import Encoder, check_text
 
 __all__ = ["ImageEncoder"]
@@ -54,12 +54,12 @@ class ImageEncoder(Encoder):
 
     def content(self, item: Any) -> bytes:
         """Return the bytes of a file, or of an array."""
-        return picture_bytes(item)
+        return image_bytes(item)
 
     def read(self, item: Any) -> NDArray[np.uint8]:
         """Return a picture at the size of the network, shape (size, size, 3)."""
         preprocessing = self._backbone.preprocessing
-        return preprocessing.resize(read_picture(item, round(preprocessing.size / preprocessing.crop)))
+        return preprocessing.resize(read_image(item, round(preprocessing.size / preprocessing.crop)))
 
     def encode_batch(self, batch: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
         """Return features of pictures that were read, shape (n_pictures, n_features)."""

@@ -132,7 +132,7 @@ class TestPictures:
     def test_what_is_refused(self, browser: Any, pictured: tuple[Model, Path]):
         content = pictured[1].read_bytes()
         reason = error_of(self.send(browser, content[: len(content) // 2]), 422)
-        assert "not a picture that can be read" in reason
+        assert "not an image that can be read" in reason
         assert "/" not in reason.replace("n/a", "")  # no path of this machine
         assert "not a JPEG file" in error_of(self.send(browser, content, "jpeg"), 422)
         assert "not a PNG file" in error_of(self.send(browser, b"<svg onload=alert(1)>"), 422)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from cosmo.encoders._pictures import read_picture
-from cosmo.encoders.base import ItemError
+from cosmo.data.dataset import ItemError
+from cosmo.data.images import read_image
 
 __all__ = ["MOST_FILES", "atlas_of_arrays", "atlas_of_files"]
 
@@ -59,7 +59,7 @@ def atlas_of_files(paths: Sequence[Any]) -> dict[str, Any] | None:
 
     def small(path: Any) -> Image.Image:
         try:
-            return ImageOps.fit(read_picture(path, _SIDE), (_SIDE, _SIDE))
+            return ImageOps.fit(read_image(path, _SIDE), (_SIDE, _SIDE))
         except ItemError:
             return Image.new("RGB", (_SIDE, _SIDE), "grey")
 
