@@ -104,7 +104,7 @@ def model_of(world: World, size: Size) -> Any:
         world.table.iloc[:n_first],
         seen=LogisticRegression(max_iter=5),  # how well it learns does not change what it costs to ask it
         unseen=ESZSL(gamma=10.0, lam=1.0),
-        rehearsal=0,
+        exemplars=0,
     )
     return model.add_classes(world.table.iloc[n_first:]) if n_first < size.classes else model
 
@@ -151,7 +151,7 @@ def fit(size: Size) -> dict[str, float]:
     world = World(size)
     codes = np.arange(size.samples) % world.n_seen
     X, y = world.rows(codes), world.table.index[codes]
-    return measured(lambda: fit_model(X, y, world.table, unseen=ESZSL(), rehearsal=0))
+    return measured(lambda: fit_model(X, y, world.table, unseen=ESZSL(), exemplars=0))
 
 
 def measured(work: Callable[[], object]) -> dict[str, float]:

@@ -115,7 +115,7 @@ def test_answers_are_those_of_the_model(
         classify(page, ", ".join(map(str, row.tolist())))
         head = page.locator("#panel-try .sample")
         assert head.locator("strong").text_content() == str(predicted[place])
-        probability = model.predict_proba(row[None]).max()
+        probability = model.cosmo.predict_proba(row[None]).max()
         assert number(head.locator("dd").nth(1).text_content()) == pytest.approx(
             100 * probability, abs=0.0501
         )

@@ -1,4 +1,4 @@
-"""A class joins the seen ones: what is learned, and that the rest stays."""
+"""Promotion of unseen classes, and the exemplar buffer."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from cosmo import ESZSL, Cosmo
-from cosmo.classifier._promotion import add_class, can_add_class, promote
+from cosmo.classifier._promotion import ExemplarBuffer, add_class, can_add_class, promote
 from cosmo.gates import make_gate
 
 
@@ -31,7 +31,7 @@ def test_one_more_class_is_learned_and_the_others_stay(blobs, seen):
     before = seen.predict_proba(X)
     more = add_class(seen, X[new[:20]], X[old], np.ones(old.sum()))
     after = more.predict_proba(X)
-    np.testing.assert_array_equal(seen.predict_proba(X), before)  # the given one is as it was
+    np.testing.assert_array_equal(seen.predict_proba(X), before)  # the argument is not changed
     np.testing.assert_allclose(after.sum(axis=1), 1, rtol=1e-5)
     assert (after[new[20:]].argmax(axis=1) == 5).mean() > 0.8
     assert (after[old].argmax(axis=1) == codes[old]).mean() > 0.95
@@ -61,8 +61,7 @@ def test_one_sample_is_enough_to_try(blobs):
     assert more.predict(X[codes == 5][:1]) == 5
 
 
-def test_rows_stand_for_more_of_their_kind(blobs):
-    """A row of weight 3 counts as three rows."""
+def test_weights_count_as_repeated_rows(blobs):
     X, codes = blobs
     old, new = np.flatnonzero(codes < 5)[::4], np.flatnonzero(codes == 5)[:1]
     seen = LogisticRegression().fit(X[codes < 5], codes[codes < 5])
@@ -71,7 +70,7 @@ def test_rows_stand_for_more_of_their_kind(blobs):
     np.testing.assert_allclose(one.coef_, three.coef_, atol=1e-2)
 
 
-def test_who_can_be_extended(blobs):
+def test_can_add_class(blobs):
     X, codes = blobs
     assert can_add_class(LogisticRegression().fit(X, codes))
     assert can_add_class(LogisticRegression().fit(X[codes < 2], codes[codes < 2]))
@@ -98,3 +97,39 @@ def test_everything_else_stays(blobs, gate, seen):
     outputs = after.outputs(new[20:])
     assert (outputs.seen_choice == 4).mean() > 0.9
     assert (outputs.evidence is None) == (before.observer is None)
+
+
+def test_exemplars_are_in_half_precision_where_possible():
+    X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    codes = np.repeat([0, 1], [45, 5])
+    exemplars = ExemplarBuffer.draw(X, codes, 8)
+    assert np.bincount(exemplars.codes).tolist() == [8, 5]
+    assert exemplars.weights.sum() == pytest.approx(50)
+    assert exemplars.rows.dtype == np.float16
+    for scale in (1e6, 1e-6):  # too large or too small for half precision
+        rows = ExemplarBuffer.draw(scale * X, codes, 8).rows
+        assert rows.dtype == np.float32
+        assert np.isin(rows, scale * X).all()
+
+
+def test_exemplars_of_another_class():
+    X = np.arange(20.0).reshape(10, 2)
+    exemplars = ExemplarBuffer.draw(X, np.repeat([0, 1], 5), 3).with_class(X[:4])
+    assert np.bincount(exemplars.codes).tolist() == [3, 3, 3]
+    assert exemplars.counts.tolist() == [5, 5, 4]
+
+
+@pytest.mark.parametrize(
+    "change", [{"rows": np.zeros(4)}, {"rows": np.zeros((4, 2), int)}, {"codes": np.zeros(3, int)},
+               {"codes": np.array([0, 0, 0, 0])}, {"counts": np.ones((2, 1), int)}, {"counts": np.ones(2)}],
+)  # fmt: skip
+def test_inconsistent_exemplars(change):
+    parts = {
+        "rows": np.zeros((4, 2)),
+        "codes": np.array([0, 0, 1, 1]),
+        "counts": np.array([9, 9]),
+        "per_class": 2,
+    }
+    ExemplarBuffer(**parts)
+    with pytest.raises(ValueError, match="an exemplar buffer needs"):
+        ExemplarBuffer(**{**parts, **change})

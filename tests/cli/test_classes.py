@@ -126,7 +126,7 @@ class TestPromote:
         assert main(["fit", "-q", "--seen", "lda"]) == 0
         argv = ["classes", "promote", "model.cosmo", "new.csv", "-q"]
         assert main(argv) == 2
-        assert "LinearDiscriminantAnalysis has to be fitted anew: give --training" in capsys.readouterr().err
+        assert "LinearDiscriminantAnalysis must be fitted again: give --training" in capsys.readouterr().err
         assert main([*argv, "--training", "samples.csv"]) == 0
         assert list(Model.load("model.cosmo").cosmo.unseen_classes_) == ["papaya"]
 

@@ -79,7 +79,7 @@ def _fit_expert(name: str) -> Callable[[Problem], Any]:
 
 
 def _promoted(p: Problem) -> Any:
-    return _model().promote("gnu", p.X_new).predict_proba(clean().X_new)
+    return _model().promote("gnu", p.X_new).cosmo.predict_proba(clean().X_new)
 
 
 def _precomputed(p: Problem) -> Any:
@@ -136,7 +136,7 @@ def _asked(method: str) -> Callable[[Problem], Any]:
 
 
 def _operated(name: str) -> Callable[[Problem], Any]:
-    return lambda p: _model().operate_at(**{name: p.number}).predict_proba(clean().X_new)
+    return lambda p: _model().cosmo.operate_at(**{name: p.number}).predict_proba(clean().X_new)
 
 
 def _softmax(name: str) -> Callable[[Problem], Any]:
@@ -169,7 +169,9 @@ ENTRIES: dict[str, Entry] = {
     "Cosmo.operate_at(softness)": Entry(_operated("softness"), {"numbers": "number"}),
     "Cosmo.operate_at(min_seen)": Entry(_operated("min_seen"), {"numbers": "number"}, 0.1),
     "fit_model": Entry(
-        lambda p: fit_model(p.X, p.y, p.table, unseen=clone(EXPERTS["ESZSL"])).predict_proba(queries(p)),
+        lambda p: fit_model(p.X, p.y, p.table, unseen=clone(EXPERTS["ESZSL"])).cosmo.predict_proba(
+            queries(p)
+        ),
         FITTED,
     ),
     "Model.predict_frame": Entry(lambda p: fitted_model().predict_frame(p.X_new), ASKED),

@@ -71,7 +71,7 @@ def clean() -> Problem:
 @cache
 def fitted_model() -> Model:
     p = clean()
-    return fit_model(p.X, p.y, p.table, unseen=clone(EXPERTS["ESZSL"]), rehearsal=4)
+    return fit_model(p.X, p.y, p.table, unseen=clone(EXPERTS["ESZSL"]), exemplars=4)
 
 
 def queries(p: Problem) -> np.ndarray:

@@ -151,7 +151,7 @@ def _fit_verb(p: Problem) -> Any:
         "fit", samples_csv(p), "--descriptions", descriptions_csv(p), "--unseen", ESZSL,
         "--cache", p.folder / "cache", "--out", out, "-q",
     )  # fmt: skip
-    return Model.load(out).predict_proba(queries(p))
+    return Model.load(out).cosmo.predict_proba(queries(p))
 
 
 def _check_verb(p: Problem) -> Any:
@@ -175,13 +175,13 @@ def _evaluate_verb(p: Problem) -> Any:
 def _add_verb(p: Problem) -> Any:
     path = model_file(p)
     _verb("classes", "add", path, "--descriptions", descriptions_csv(p, "new"), "-q")
-    return Model.load(path).predict_proba(clean().X_new)
+    return Model.load(path).cosmo.predict_proba(clean().X_new)
 
 
 def _promote_verb(p: Problem) -> Any:
     path = model_file(p)
     _verb("classes", "promote", path, samples_csv(p, "X_new", None), "--class", "gnu", "-q")
-    return Model.load(path).predict_proba(clean().X_new)
+    return Model.load(path).cosmo.predict_proba(clean().X_new)
 
 
 def _run_verb(p: Problem) -> Any:
@@ -217,7 +217,7 @@ def _operate_verb(option: str) -> Callable[[Problem], Any]:
     def run(p: Problem) -> Any:
         path = model_file(p)
         _verb("operate", path, f"{option}={p.number}", "-q")
-        return Model.load(path).predict_proba(clean().X_new)
+        return Model.load(path).cosmo.predict_proba(clean().X_new)
 
     return run
 

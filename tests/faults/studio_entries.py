@@ -98,7 +98,7 @@ def _keep(p: Problem) -> Any:
         path = p.folder / "model.cosmo"
         with _live().saved() as file:
             path.write_bytes(file.read())
-        return found["kept"][0], Model.load(path).predict_proba(clean().X_new)
+        return found["kept"][0], Model.load(path).cosmo.predict_proba(clean().X_new)
     except Answered:
         assert _live().kept == []
         raise

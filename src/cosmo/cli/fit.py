@@ -15,8 +15,7 @@ from cosmo.cli._samples import add_project_options, project_of
 from cosmo.cli.experts import expert_name
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS
 from cosmo.gates import GATES
-from cosmo.io._card import card_text
-from cosmo.io.model import Model
+from cosmo.io.model import Model, card_text
 
 _EPILOG = """\
 unseen experts (--unseen): {unseen}

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out and not change:
         raise ValueError("--out without a choice; add --best, --min-seen, --min-unseen or --threshold")
     if change:
-        model.operate_at(**floors, **by_hand)
+        model.cosmo.operate_at(**floors, **by_hand)
     point, curve = model.cosmo.operating_point_, model.cosmo.validation_curve_
     console = plain_console(highlight=False, soft_wrap=True)
     if not args.quiet:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from cosmo.io._card import card_text
-from cosmo.io.model import Model
+from cosmo.io.model import Model, card_text
 from cosmo.io.model_file import read_card
 
 
@@ -14,7 +13,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
     options = argparse.ArgumentParser(
         prog="cosmo show",
-        description="Print what a model was trained on, what it is made of, and its validation.",
+        description="Print the card of a model: its training data, experts, gate and validation.",
         epilog="examples:\n  cosmo show model.cosmo\n  cosmo show model.cosmo --json | jq .validation",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -28,7 +27,9 @@ def parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    card = {**read_card(args.model), **Model.load(args.model).card()}
+    header = ("format_version", "package", "versions")
+    card = {name: value for name, value in read_card(args.model).items() if name in header}
+    card |= Model.load(args.model).card()
     if args.json:
         print(json.dumps(card, indent=2))
     elif not args.quiet:

@@ -111,7 +111,7 @@ def _live(args: argparse.Namespace, step: Callable[[str], None]) -> Live:
         step(f"asking it about {len(samples)} samples")
         rows, samples = rows_of(args, model, samples)
         items = samples.items if isinstance(samples.items, list) else None
-        shown = Samples(model._rows(rows), samples.labelled(args.samples), items)
+        shown = Samples(model.encode(rows), samples.labelled(args.samples), items)
         return Live(model, shown, title=Path(args.samples).resolve().name)
     report = place / _REPORT
     view = None

@@ -112,7 +112,7 @@ def evaluate_model(model: Model, items: Any, labels: Iterable[Hashable]) -> Mode
     """
     cosmo = model.cosmo
     truth = match_labels(labels, cosmo.experts_.descriptions.index)
-    outputs = cosmo.outputs(model._rows(items), truth)
+    outputs = cosmo.outputs(model.encode(items), truth)
     guess = outputs.classes[cosmo.combination_.predict(outputs)]
     present = outputs.classes[np.isin(np.arange(len(outputs.classes)), outputs.labels)]
     seen, unseen = (present[present.isin(part)] for part in (outputs.seen_classes, outputs.unseen_classes))

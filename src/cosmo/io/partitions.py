@@ -23,7 +23,7 @@ from cosmo.data.dataset import DataError
 from cosmo.data.samples import Kind
 from cosmo.io.model import Model
 from cosmo.io.parts import Parts
-from cosmo.io.streaming import Predictor, Progress, StreamSummary, model_digest, samples_of, usual_size
+from cosmo.io.streaming import Predictor, Progress, StreamSummary, samples_of, usual_size
 from cosmo.io.writers import make_writer
 
 __all__ = ["is_partitioned", "predict_partitions"]
@@ -162,7 +162,7 @@ def predict_partitions(
     predictor = Predictor(model, batches.source, top, cache, on_error)
     columns = [*predictor.kept_names(batches.keep), *predictor.columns]
     bound = {
-        "model": model_digest(model),
+        "model": model.fingerprint(),
         "input": identity,
         "settings": {
             "kind": kind,

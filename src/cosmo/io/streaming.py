@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import os
 import time
@@ -22,7 +20,6 @@ from cosmo.data.dataset import DataError
 from cosmo.data.samples import Kind
 from cosmo.encoders import ExtractionError, extract
 from cosmo.io.model import Model
-from cosmo.io.model_file.values import pack
 from cosmo.io.parts import Parts
 from cosmo.io.writers import CsvWriter, make_writer
 
@@ -163,7 +160,7 @@ def predict_stream(
         "raw": raw,
     }
     bound = {
-        "model": model_digest(model),
+        "model": model.fingerprint(),
         "input": batches.identity(),
         "settings": settings,
         "versions": versions(),
@@ -273,16 +270,6 @@ class Predictor:
             logger.warning("row %d is left out: %s", start + problem.row + 1, problem.reason)
         self.skipped += len(found.problems)
         return found.features, found.rows
-
-
-def model_digest(model: Model) -> str:
-    """Return a fingerprint of all that a model's answers depend on."""
-    root, arrays = pack(model, "model")
-    digest = hashlib.blake2b(json.dumps(root).encode(), digest_size=16)
-    for name in sorted(arrays):
-        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
-        digest.update(np.ascontiguousarray(arrays[name]).data)
-    return digest.hexdigest()
 
 
 class Progress:

@@ -30,7 +30,7 @@ def main():
         data.descriptions,
         name="glyphs",
         date="2026-11-16",
-        rehearsal=2,
+        exemplars=2,
         unseen=ESZSL(1.0, 1.0),
     )
     model.save(HERE / "version_1.cosmo")
@@ -39,7 +39,7 @@ def main():
         "rows": items.astype(float).round(2).tolist(),
         "classes": model.cosmo.classes_.tolist(),
         "predictions": model.predict(items).tolist(),
-        "probabilities": model.predict_proba(items).tolist(),
+        "probabilities": model.cosmo.predict_proba(items).tolist(),
     }
     (HERE / "version_1.json").write_text(json.dumps(answers))
 

@@ -113,7 +113,7 @@ class TestPredict:
     def test_equals_the_model(self, browser: Any, model: Model, samples: Samples):
         for row in samples.rows[::40]:
             record = browser.post(PREDICT, json={"features": row.tolist()}).json()
-            told = model.explain(row[None])
+            told = model.cosmo.explain(row[None])
             assert record["answer"] == model.predict(row[None])[0]
             assert record["score"] == pytest.approx(told.gate_score[0])
             assert record["classes"] == told.classes.tolist()

@@ -104,7 +104,7 @@ def pictured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Model, Path]:
     few = np.flatnonzero(labels.isin(labels.unique()[:6]))
     paths, labels = [paths[place] for place in few], labels[few]
     table = read_descriptions(folder / "descriptions.csv")
-    model = fit_model(paths, labels, table, encoder="efficientnet-lite0", unseen=ESZSL(0.1, 0.1), rehearsal=0)
+    model = fit_model(paths, labels, table, encoder="efficientnet-lite0", unseen=ESZSL(0.1, 0.1), exemplars=0)
     return model, Path(paths[0])
 
 
@@ -122,12 +122,14 @@ class TestPictures:
         model, path = pictured
         record = self.send(browser, path.read_bytes()).json()
         assert record["answer"] == model.predict([str(path)])[0]
-        assert record["score"] == pytest.approx(model.explain([str(path)]).gate_score[0])
+        assert record["score"] == pytest.approx(model.cosmo.explain(model.encode([str(path)])).gate_score[0])
         for kind in ("jpeg", "webp"):
             other = tmp_path / f"other.{kind}"
             Image.open(path).convert("RGB").resize((700, 900)).save(other)
             record = self.send(browser, other.read_bytes(), kind).json()
-            assert record["score"] == pytest.approx(model.explain([str(other)]).gate_score[0])
+            assert record["score"] == pytest.approx(
+                model.cosmo.explain(model.encode([str(other)])).gate_score[0]
+            )
 
     def test_what_is_refused(self, browser: Any, pictured: tuple[Model, Path]):
         content = pictured[1].read_bytes()

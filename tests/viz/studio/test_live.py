@@ -40,13 +40,13 @@ def check_preview(live: Live, model: Model, samples: Samples, values: list[float
 def trained(data: Any, expert: str) -> Model:
     train = data.split.trainval
     unseen = make_unseen_expert(expert)
-    return fit_model(data.features[train], data.labels[train], data.descriptions, unseen=unseen, rehearsal=0)
+    return fit_model(data.features[train], data.labels[train], data.descriptions, unseen=unseen, exemplars=0)
 
 
 class TestPredict:
     def test_as_the_model_explains(self, live: Live, model: Model, samples: Samples):
         for row in samples.rows[::7]:
-            record, told = live.predict(row), model.explain(row[None])
+            record, told = live.predict(row), model.cosmo.explain(row[None])
             classes = told.classes
             assert record["answer"] == told.prediction[0] == model.predict(row[None])[0]
             assert record["probability"] == pytest.approx(told.proba[0].max())

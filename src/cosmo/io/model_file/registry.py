@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -34,6 +34,8 @@ class Known:
         From an object to the state that is stored, where this is not its attributes.
     restore : function, optional
         Called with an object that has been built, to finish it.
+    file_names : dict, optional
+        Names that files use for fields which have another name today.
     """
 
     module: str
@@ -42,6 +44,7 @@ class Known:
     also: frozenset[str] = frozenset()
     pack: Callable[[Any], State] = vars
     restore: Callable[[Any], None] = lambda value: None
+    file_names: Mapping[str, str] = field(default_factory=dict)
 
     def load(self) -> type[Any]:
         """Return the class."""
@@ -107,8 +110,8 @@ def _sklearn(
 
 
 KNOWN: dict[str, Known] = {
-    **_own("io.model", "Model"),
-    **_own("classifier._exemplars", "Rehearsal"),
+    "Model": Known("cosmo.io.model", "Model", file_names={"exemplars": "rehearsal"}),
+    "Rehearsal": Known("cosmo.classifier._promotion", "ExemplarBuffer", file_names={"per_class": "most"}),
     "Cosmo": Known("cosmo.classifier._cosmo", "Cosmo", pack=_cosmo_state, restore=_restore_cosmo),
     **_own("classifier._summary", "RecordedOutputs"),
     **_own("classifier.combinations", "GatedMixture", "OperatingPoint"),

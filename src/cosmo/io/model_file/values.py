@@ -127,7 +127,7 @@ class _Packer:
             if isinstance(value, BaseEstimator):
                 state = {name: item for name, item in state.items() if _is_stored(name, known)}
         return {
-            name: self.node(None if name in _MACHINE else item, f"{where}.{name}")
+            known.file_names.get(name, name): self.node(None if name in _MACHINE else item, f"{where}.{name}")
             for name, item in state.items()
         }
 
@@ -202,7 +202,8 @@ class _Unpacker:
             raise ModelError(f"names the class {name!r}, which is unknown; known are {', '.join(KNOWN)}")
         known = KNOWN[name]
         kind = known.load()
-        state = {key: self.value(item, depth) for key, item in node["state"].items()}
+        names = {old: new for new, old in known.file_names.items()}
+        state = {names.get(key, key): self.value(item, depth) for key, item in node["state"].items()}
         if is_dataclass(kind) or issubclass(kind, tuple):
             _check_fields(kind, state, name)
             result = kind(**state)

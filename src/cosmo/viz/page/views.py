@@ -22,8 +22,7 @@ from cosmo.data import GZSLDataset
 from cosmo.evaluation.compare import Answer
 from cosmo.evaluation.evaluate import ModelEvaluation
 from cosmo.evaluation.run import Experiment
-from cosmo.io._card import card_text
-from cosmo.io.model import Model
+from cosmo.io.model import Model, card_text
 from cosmo.viz.page.packing import FORMAT, Arrays
 from cosmo.viz.page.pictures import MOST_FILES, atlas_of_arrays, atlas_of_files
 from cosmo.viz.page.sets import Way, set_view
