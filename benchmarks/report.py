@@ -50,9 +50,9 @@ NOTES = {
         So it does without correlation where rows are of unit length. On long rows without correlation
         L-BFGS on all features is hard to beat, so ours asks scikit-learn's for the first part of the way if
         classes are mixed; as near the minimum, both take about as long. When to ask was settled on generated
-        rows, these among them. scikit-learn's is the default of `Cosmo`, ours is `logistic-exact`. The start
-        from the validation stage does not pay: with half as many classes again and twice the rows, what it
-        knows is found again in the first two subspaces. scikit-learn-intelex takes part where it is
+        rows, these among them. Ours is the default of `Cosmo`, scikit-learn's is `logistic-sklearn`.
+        The start from the validation stage does not pay: with half as many classes again and twice the rows,
+        what it knows is found again in the first two subspaces. scikit-learn-intelex takes part where it is
         installed: version 2026.2 took 6.0 times scikit-learn's CPU time on CUB, to 3.4e-4 above the minimum,
         so it is not used.""",
     "seen_expert-full": """

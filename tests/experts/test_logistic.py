@@ -6,6 +6,8 @@ from scipy.special import logsumexp, softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import check_estimator
 
 from cosmo.classifier._promotion import add_class, can_add_class
 from cosmo.experts._preconditioners import ByRows, Diagonal
@@ -258,3 +260,13 @@ def test_a_class_can_be_added():
     assert can_add_class(seen)
     more = add_class(seen, X[~old], X[old], np.ones(old.sum()))
     assert more.score(X, codes) > 0.95
+
+
+def test_scikit_learn():
+    check_estimator(SoftmaxRegression(tol=1e-4), on_skip=None)
+
+
+def test_grid_search():
+    X, codes = draw(spread=3.0)
+    search = GridSearchCV(SoftmaxRegression(tol=1e-4), {"C": [1e-3, 1.0]}, cv=2).fit(X, codes)
+    assert search.best_params_ == {"C": 1e-3}

@@ -69,7 +69,7 @@ def test_unknown_seen_expert():
         make_seen_expert("svm")
 
 
-@pytest.mark.parametrize("name", ["logistic", "logistic-exact", "knn"])
+@pytest.mark.parametrize("name", ["logistic", "logistic-sklearn", "knn"])
 def test_answers_are_the_part_of_outputs_that_predictions_need(task, validation, name):
     expert = KNeighborsClassifier() if name == "knn" else make_seen_expert(name)
     pair = validation[0].refit(expert, task.X, task.y, task.table)
@@ -87,7 +87,7 @@ def test_answers_are_the_part_of_outputs_that_predictions_need(task, validation,
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_linear_experts_notice_what_is_not_finite(task, validation, exact):
-    pair = validation[0].refit(make_seen_expert("logistic-exact"), task.X, task.y, task.table)
+    pair = validation[0].refit(make_seen_expert("logistic"), task.X, task.y, task.table)
     for bad in (np.nan, np.inf, -np.inf):
         X = task.X_new[:5].astype(np.float32)
         X[3, 2] = bad

@@ -55,7 +55,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     descriptions : DataFrame of shape (n_classes, n_attributes), or dict from class to vector
         Index = class label. Two column levels mean (group, attribute).
-    seen : classifier, default LogisticRegression(max_iter=2000)
+    seen : classifier, default=SoftmaxRegression(tol=1e-4)
         Any scikit-learn classifier with `predict_proba`.
     unseen : UnseenExpert, default ESZSL()
     gate : Gate, default ConfidenceGate()

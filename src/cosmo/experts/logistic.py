@@ -28,6 +28,8 @@ from scipy.linalg.lapack import strtri
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils import Tags
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from cosmo.experts._preconditioners import ByRows, Diagonal, factor
@@ -107,6 +109,11 @@ class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]
         self.tol = tol
         self.max_iter = max_iter
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
     def fit(self, X: Any, y: Any, *, start: tuple[ArrayLike, ArrayLike] | None = None) -> SoftmaxRegression:
         """Fit the weights.
 
@@ -124,6 +131,7 @@ class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]
         missing = np.flatnonzero(pd.isna(y))
         if len(missing):
             raise ValueError(f"y has no label in row {missing[0]}; fill it in or drop the row")
+        check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         n_classes = len(self.classes_)
         if n_classes <= 2:

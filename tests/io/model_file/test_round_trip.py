@@ -132,7 +132,7 @@ if not NEW_WAY.keys() <= LogisticRegressionCV().get_params().keys():
 @pytest.mark.parametrize(
     "seen",
     [
-        *map(make_seen_expert, ("logistic", "logistic-exact", "lda", "knn")),
+        *map(make_seen_expert, ("logistic", "logistic-sklearn", "lda", "knn")),
         LogisticRegressionCV(Cs=2, cv=2, scoring="accuracy", **NEW_WAY),
         LinearDiscriminantAnalysis(),
         make_pipeline(PCA(3), QuadraticDiscriminantAnalysis(reg_param=0.5)),
