@@ -120,7 +120,7 @@ def test_input_is_not_changed(task, clean):
 def test_any_matrix_gives_a_distribution_or_a_value_error(model, X):
     usable = X.shape[1] == 6 and len(X) > 0 and (np.abs(X) < 1e15).all()
     with nullcontext() if usable else suppress(ValueError):
-        proba = model.predict_proba(X)
+        proba = model.cosmo.predict_proba(X)
         assert proba.shape == (len(X), 9)
         np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-4)
 

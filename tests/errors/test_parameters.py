@@ -25,9 +25,9 @@ NAN, INF = float("nan"), float("inf")
 def test_operating_points(model, refused, name, values):
     for value in values:
         with refused(ValueError, name, str(value)):
-            copy.deepcopy(model).operate_at(**{name: value})
+            copy.deepcopy(model.cosmo).operate_at(**{name: value})
     with refused(TypeError, name, "'high'"):
-        copy.deepcopy(model).operate_at(**{name: "high"})
+        copy.deepcopy(model.cosmo).operate_at(**{name: "high"})
 
 
 def test_operating_point_on_the_command_line(model, tmp_path, capsys):
