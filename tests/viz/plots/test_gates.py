@@ -46,8 +46,3 @@ def test_places_without_a_gate_are_empty(n: int):
 def test_odd_names(tmp_path: Path):
     png, _ = save_figure(plot_gates([made("$a gate_" * 20)], title="$"), tmp_path / "gates")
     assert png.stat().st_size > 1000
-
-
-def test_no_gate():
-    with pytest.raises(ValueError, match="no gate"):
-        plot_gates([])

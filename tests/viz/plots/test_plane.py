@@ -1,26 +1,250 @@
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Annotation, Text
+from matplotlib.transforms import Bbox
 
 from cosmo.classifier.combinations import OperatingPoint
 from cosmo.evaluation.run import Evaluation
-from cosmo.metrics.accuracy import Interval
+from cosmo.metrics.accuracy import GZSLScores, Interval
 from cosmo.mixture.curve import SeenUnseenCurve
-from cosmo.viz.plots import plot_plane
+from cosmo.viz.plots import PlanePanel, PublishedPoint, plot_plane, plot_planes, published_points, save_figure
+from cosmo.viz.plots.style import LINES
 
-NAMES = ["ESZSL alone", "CS + ESZSL", "Independent-Hard", "CB-Gating", "COSMO"]
+Maker = Callable[..., SeenUnseenCurve]
 
 
-def made(name: str, curve: SeenUnseenCurve, threshold: float | None = None) -> Evaluation:
+def names(axes: Axes) -> dict[str, Text]:
+    """Labels of published methods; the values of equal means are annotations."""
+    return {text.get_text(): text for text in axes.texts if not isinstance(text, Annotation)}
+
+
+def boxes(axes: Axes) -> list[Bbox]:
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    return [label.get_window_extent(renderer) for label in names(axes).values()]
+
+
+def marks(axes: Axes, marker: str) -> np.ndarray:
+    found = [line for line in axes.lines if line.get_marker() == marker and line.get_linestyle() == "None"]
+    return np.array([[line.get_xdata()[0], line.get_ydata()[0]] for line in found]).reshape(-1, 2)
+
+
+def curves(axes: Axes) -> list[Line2D]:
+    return [line for line in axes.lines if len(line.get_xdata()) > 1]
+
+
+def assert_labels_are_apart(axes: Axes) -> None:
+    found = boxes(axes)
+    inside = axes.get_window_extent()
+    for i, one in enumerate(found):
+        assert inside.x0 <= one.x0
+        assert one.x1 <= inside.x1
+        assert inside.y0 <= one.y0
+        assert one.y1 <= inside.y1
+        for other in found[:i]:
+            assert not one.overlaps(other)
+
+
+@pytest.fixture(scope="module")
+def panel(made_curve: Maker) -> PlanePanel:
+    first, second = made_curve(0, 3000), made_curve(1, 3000)
+    chosen = {"COSMO": first.best(), "CS": second.best(), "expert alone": GZSLScores(0.2, 0.6, 0.3)}
+    return PlanePanel("CUB", {"COSMO": first, "CS": second}, chosen, published_points("CUB"))
+
+
+@pytest.fixture(scope="module")
+def axes(panel: PlanePanel) -> Axes:
+    return plot_planes([panel]).axes[0]
+
+
+class TestPublishedPoints:
+    def test_all_methods_with_both_accuracies(self):
+        found = published_points("CUB")
+        assert len(found) == 16
+        assert "ICINESS" not in {point.name for point in found}  # only its Acc_H was printed
+        assert sum(point.kind == "generative" for point in found) == 4
+
+    def test_misprints_are_put_right(self):
+        (found,) = [point for point in published_points("AWA1") if point.name == "f-CLSWGAN"]
+        assert found == PublishedPoint("f-CLSWGAN", 0.579, 0.614, "generative")
+
+    def test_combinations(self):
+        found = published_points("CUB", kinds=["combination"])
+        assert [point.name for point in found] == ["CS + LAGO", "COSMO + f-CLSWGAN", "COSMO + LAGO"]
+
+    def test_of_an_unknown_data_set(self):
+        assert published_points("glyphs") == []
+
+
+class TestData:
+    def test_a_curve_is_its_own_points_thinned_beyond_sight(self, axes: Axes, panel: PlanePanel):
+        drawn = curves(axes)
+        assert len(drawn) == 2
+        for line, curve in zip(drawn, panel.curves.values(), strict=True):
+            assert isinstance(curve, SeenUnseenCurve)
+            exact = 100 * np.column_stack([curve.acc_tr, curve.acc_ts])
+            shown = np.column_stack(line.get_data())
+            assert {*map(tuple, shown)} <= {*map(tuple, exact)}
+            np.testing.assert_array_equal(shown[[0, -1]], exact[[0, -1]])
+            furthest = abs(shown[:, None] - exact).max(axis=2).min(axis=0).max()
+            assert furthest <= 0.05 + 1e-9
+            assert len(shown) < len(exact)
+
+    def test_squares_are_at_the_chosen_points(self, axes: Axes, panel: PlanePanel):
+        expected = [[100 * at.acc_tr, 100 * at.acc_ts] for at in panel.chosen.values()]
+        np.testing.assert_allclose(marks(axes, "s"), expected)
+
+    def test_triangles_and_crosses_are_the_published_points(self, axes: Axes, panel: PlanePanel):
+        for marker, kind in (("^", "non-generative"), ("X", "generative")):
+            expected = [[100 * p.acc_tr, 100 * p.acc_ts] for p in panel.published if p.kind == kind]
+            np.testing.assert_allclose(marks(axes, marker), expected)
+        assert list(names(axes)) == [point.name for point in panel.published]
+
+    def test_axes_are_those_of_the_paper(self, axes: Axes):
+        assert "Acc_tr" in axes.get_xlabel()
+        assert "Acc_ts" in axes.get_ylabel()
+        assert axes.get_xlim()[0] == axes.get_ylim()[0] == 0
+        assert axes.get_title() == "CUB"
+
+    def test_everything_is_inside(self, axes: Axes):
+        right, top = axes.get_xlim()[1], axes.get_ylim()[1]
+        for line in axes.lines:
+            x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+            assert ((x >= 0) & (x <= right + 1e-9) & (y >= 0) & (y <= top + 1e-9)).all()
+
+    def test_lines_of_equal_means(self, axes: Axes):
+        (lines,) = axes.collections
+        found = [path.vertices for path in lines.get_paths()]
+        values = [int(t.get_text().split()[1]) for t in axes.texts if t.get_text().startswith("H ")]
+        assert len(values) == len(found) >= 4
+        for points, mean in zip(found, values, strict=True):
+            x, y = np.asarray(points).T
+            np.testing.assert_allclose(2 * x * y / (x + y), mean)
+            assert (x[-1], y[0]) == pytest.approx((axes.get_xlim()[1], axes.get_ylim()[1]))
+
+
+class TestLooks:
+    def test_labels_do_not_overlap(self, axes: Axes):
+        assert_labels_are_apart(axes)
+
+    @pytest.mark.parametrize("dataset", ["AWA", "SUN"])
+    def test_labels_of_other_data_sets(self, dataset: str):
+        kinds = ("non-generative", "generative", "combination")
+        figure = plot_planes([PlanePanel(dataset, published=published_points(dataset, kinds=kinds))])
+        assert_labels_are_apart(figure.axes[0])
+
+    def test_labels_of_the_same_point(self):
+        crowd = [PublishedPoint(f"method {i}", 0.4, 0.5) for i in range(6)]
+        assert_labels_are_apart(plot_planes([PlanePanel("crowd", published=crowd)]).axes[0])
+
+    def test_labels_keep_off_markers(self, axes: Axes, panel: PlanePanel):
+        spots = [*panel.published, *panel.chosen.values()]
+        at = axes.transData.transform([[100 * spot.acc_tr, 100 * spot.acc_ts] for spot in spots])
+        for box in boxes(axes):
+            assert not box.count_contains(at)
+
+    def test_a_curve_looks_the_same_in_all_panels(self, made_curve: Maker):
+        one, two = made_curve(0), made_curve(1)
+        figure = plot_planes(
+            [PlanePanel("a", {"COSMO": one, "CS": two}), PlanePanel("b", {"CS": one, "COSMO": two})]
+        )
+        first, second = (curves(axes) for axes in figure.axes)
+        colours = [line.get_color() for line in first]
+        assert colours == [LINES[0].colour, LINES[1].colour]
+        assert [line.get_color() for line in second] == colours[::-1]
+        assert curves(figure.axes[0])[0].get_zorder() > curves(figure.axes[0])[1].get_zorder()
+
+    def test_line_styles_differ_in_colour_and_dashes(self):
+        assert len({line.colour for line in LINES}) == len({line[1:] for line in LINES}) == len(LINES)
+        grey = [np.dot(to_rgb(line.colour), [0.299, 0.587, 0.114]) for line in LINES[:2]]
+        assert abs(grey[0] - grey[1]) > 0.2
+
+    @pytest.mark.parametrize("n", [1, 2, 3, 4])
+    def test_number_of_panels(self, n: int):
+        figure = plot_planes([PlanePanel(str(i), {"a": ([0.5, 0.0], [0.0, 0.5])}) for i in range(n)])
+        assert [axes.get_title() for axes in figure.axes if axes.axison] == [str(i) for i in range(n)]
+        legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes if axes.get_legend())]
+        assert len(legends) == 1
+        assert figure.get_figwidth() <= 11
+
+    def test_nothing_is_cut_off(self, panel: PlanePanel):
+        figure = plot_planes([panel], title="a title of the whole figure")
+        (legend,) = figure.legends
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        for box in (figure.axes[0].get_tightbbox(renderer), legend.get_window_extent(renderer)):
+            assert box is not None
+            assert figure.bbox.x0 <= box.x0
+            assert box.x1 <= figure.bbox.x1
+            assert figure.bbox.y0 <= box.y0
+            assert box.y1 <= figure.bbox.y1
+
+    def test_legend(self, axes: Axes):
+        figure = axes.figure
+        assert isinstance(figure, Figure)
+        texts = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert texts == [
+            "COSMO",
+            "CS",
+            "expert alone",
+            "square: point chosen on GZSL-Val",
+            "published, non-generative",
+            "published, generative",
+        ]
+
+
+class TestFiles:
+    def test_the_same_data_give_the_same_bytes(self, panel: PlanePanel, tmp_path: Path):
+        first = save_figure(plot_planes([panel]), tmp_path / "a")
+        second = save_figure(plot_planes([panel]), tmp_path / "b")
+        for one, two in zip(first, second, strict=True):
+            assert one.read_bytes() == two.read_bytes()
+
+    def test_size_of_the_svg(self, made_curve: Maker, tmp_path: Path):
+        many = {f"curve {i}": made_curve(i, 7000) for i in range(4)}
+        panel = PlanePanel("big", many, published=published_points("CUB"))
+        _, svg = save_figure(plot_planes([panel]), tmp_path / "big")
+        assert svg.stat().st_size < 300_000
+
+
+class TestOddInputs:
+    def test_nothing_at_all(self, tmp_path: Path):
+        png, _ = save_figure(plot_planes([PlanePanel("empty")]), tmp_path / "empty")
+        assert png.read_bytes().startswith(b"\x89PNG")
+
+    def test_names_with_dollars_and_line_breaks(self, tmp_path: Path):
+        odd = [
+            PublishedPoint("$x_1", 0.5, 0.5),
+            PublishedPoint("two\nlines", 0.4, 0.5),
+            PublishedPoint("", 0, 0),
+        ]
+        panel = PlanePanel("$a title", {"$c$_{": ([0.5, 0], [0, 0.5])}, published=odd)
+        figure = plot_planes([panel])
+        save_figure(figure, tmp_path / "odd")
+        assert list(names(figure.axes[0])) == ["$x_1", "two lines", ""]
+
+    def test_more_curves_than_styles(self, made_curve: Maker):
+        many = {f"curve {i}": made_curve(i, 20) for i in range(len(LINES) + 2)}
+        assert len(curves(plot_planes([PlanePanel("a", many)]).axes[0])) == len(many)
+
+    def test_perfect_accuracies(self):
+        panel = PlanePanel(
+            "a", chosen={"best": GZSLScores(1, 1, 1)}, published=[PublishedPoint("best", 1, 1)]
+        )
+        assert_labels_are_apart(plot_planes([panel]).axes[0])
+
+
+def evaluation(name: str, curve: SeenUnseenCurve, threshold: float | None = None) -> Evaluation:
     at = curve.best().threshold if threshold is None else threshold
     scores = curve.at(at)
     whole = Interval(0.0, 1.0)
@@ -36,137 +260,43 @@ def made(name: str, curve: SeenUnseenCurve, threshold: float | None = None) -> E
     )
 
 
-@pytest.fixture(scope="module")
-def evaluations(made_curve: Callable[..., SeenUnseenCurve]) -> list[Evaluation]:
-    curves = [made_curve(0), *(made_curve(seed) for seed in range(4))]
-    return [made(NAMES[0], curves[0], threshold=-0.4)] + [
-        made(name, curve) for name, curve in zip(NAMES[1:], curves[1:], strict=True)
-    ]
+class TestPlotPlane:
+    def test_curves_points_and_legend(self, made_curve: Maker):
+        alone, *others = [
+            evaluation("ESZSL alone", made_curve(0), threshold=-0.4),
+            *(evaluation(name, made_curve(i)) for i, name in enumerate(["CS + ESZSL", "COSMO"])),
+        ]
+        figure = plot_plane([alone, *others], title="a title")
+        (axes,) = figure.axes
+        strongest_first = [*reversed(others), alone]
+        assert axes.get_title() == "a title"
+        assert len(curves(axes)) == 2  # an expert alone has no threshold to choose
+        assert curves(axes)[0].get_linewidth() > curves(axes)[1].get_linewidth()
+        expected = [[100 * one.scores.acc_tr, 100 * one.scores.acc_ts] for one in strongest_first]
+        np.testing.assert_allclose(marks(axes, "s"), expected)
+        assert [text.get_text() for text in figure.legends[0].get_texts()][:3] == [
+            f"{one.name}: H {100 * one.scores.acc_h:.1f}, AUSUC {100 * one.ausuc:.1f}"
+            for one in strongest_first
+        ]
 
+    def test_a_single_method_has_its_curve(self, made_curve: Maker):
+        (axes,) = plot_plane([evaluation("COSMO", made_curve(0))]).axes
+        assert len(curves(axes)) == 1
 
-@pytest.fixture(scope="module")
-def axes(evaluations: list[Evaluation]) -> Axes:
-    figure = plot_plane(evaluations, title="a title")
-    (found,) = figure.axes
-    return found
-
-
-def points(line: Line2D) -> np.ndarray:
-    return np.column_stack(line.get_data())
-
-
-def curves(axes: Axes) -> list[Line2D]:
-    return [line for line in axes.lines if len(points(line)) > 1]
-
-
-def marks(axes: Axes) -> list[Line2D]:
-    return [line for line in axes.lines if line.get_linestyle() in ("None", "none", "")]
-
-
-def shown(figure: Figure) -> bytes:
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=50)
-    return file.getvalue()
-
-
-def test_one_curve_for_every_method_with_a_choice(axes: Axes, evaluations: list[Evaluation]):
-    drawn = curves(axes)
-    assert len(drawn) == len(evaluations) - 1
-    for line, one in zip(drawn, evaluations[1:], strict=True):
-        np.testing.assert_allclose(
-            points(line), 100 * np.column_stack([one.curve.acc_tr, one.curve.acc_ts]), err_msg=one.name
-        )
-
-
-def test_operating_points(axes: Axes, evaluations: list[Evaluation]):
-    drawn = marks(axes)
-    assert len(drawn) == len(evaluations)
-    for line, one in zip(drawn, evaluations, strict=True):
-        np.testing.assert_allclose(points(line), [[100 * one.scores.acc_tr, 100 * one.scores.acc_ts]])
-    assert [line.get_marker() for line in drawn] == ["^"] + ["s"] * (len(evaluations) - 1)
-
-
-def test_all_is_inside_the_axes(axes: Axes):
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    assert (left, bottom) == (0, 0)
-    for line in [*curves(axes), *marks(axes)]:
-        x, y = points(line).T
-        assert ((x >= 0) & (x < right) & (y >= 0) & (y < top)).all()
-
-
-def test_a_point_and_its_curve_have_one_colour(axes: Axes):
-    drawn = curves(axes)
-    colours = [line.get_color() for line in drawn]
-    assert [line.get_color() for line in marks(axes)[1:]] == colours
-    assert len({*colours, marks(axes)[0].get_color()}) == len(colours) + 1
-
-
-def test_the_last_method_is_drawn_strongest(axes: Axes):
-    *others, last = curves(axes)
-    assert last.get_linestyle() == "-"
-    assert all(line.get_linewidth() < last.get_linewidth() for line in others)
-    assert all(line.get_zorder() < last.get_zorder() for line in others)
-    assert all(line.get_linestyle() != "-" for line in others)
-
-
-def test_labels(axes: Axes, evaluations: list[Evaluation]):
-    assert axes.get_title() == "a title"
-    assert re.search(r"\bseen.*Acc_tr.*%", axes.get_xlabel())
-    assert re.search(r"\bunseen.*Acc_ts.*%", axes.get_ylabel())
-    legend = axes.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == [
-        f"{one.name}: H {100 * one.scores.acc_h:.1f}, AUSUC {100 * one.ausuc:.1f}" for one in evaluations
-    ]
-
-
-def test_thin_lines_join_equal_harmonic_means(axes: Axes):
-    (lines,) = axes.collections
-    values = [int(text.get_text().removeprefix("H ")) for text in axes.texts]
-    assert values[:3] == [10, 20, 30]
-    for mean, path in zip(values, lines.get_paths(), strict=True):
-        x, y = np.asarray(path.vertices).T
-        np.testing.assert_allclose(2 * x * y / (x + y), mean)
-
-
-def test_can_be_saved_twice(evaluations: list[Evaluation]):
-    figure = plot_plane(evaluations)
-    assert shown(figure) == shown(figure)
-
-
-def test_more_methods_than_colours(made_curve: Callable[..., SeenUnseenCurve]):
-    many = [made(f"method {i}", made_curve(i, 20)) for i in range(12)]
-    (axes,) = plot_plane(many).axes
-    assert len(curves(axes)) == 11
-
-
-def test_a_single_method_is_drawn_with_its_curve(made_curve: Callable[..., SeenUnseenCurve]):
-    """It is not "a method that has no choice" only because it comes first."""
-    one = made("COSMO", made_curve(0))
-    (axes,) = plot_plane([one]).axes
-    assert len(curves(axes)) == 1
-    assert [line.get_marker() for line in marks(axes)] == ["s"]
-
-
-INF = np.inf
-SMALL: dict[str, tuple[Any, Any, Any]] = {
-    "all seen": ([INF, INF], [0.5, 0.5], [0, 0]),
-    "all unseen": ([-INF, -INF], [0, 0], [0.5, 0.5]),
-    "decided": ([INF, -INF], [0.5, 0], [0, 0.5]),
-    "never right": ([0.1, 0.2], [0, 0], [0, 0]),
-    "no sample": ([], [], []),
-    "tiny": ([0.1, 0.2, 0.3], [0, 0.001, 0.002], [0.001, 0, 0]),
-}
-
-
-@pytest.mark.parametrize("case", SMALL)
-def test_poor_curves_can_be_drawn(case: str):
-    curve = SeenUnseenCurve(*SMALL[case])
-    if case in ("all seen", "all unseen", "decided", "no sample"):
-        assert len(curve.acc_ts) == 1
-    figure = plot_plane([made("expert", curve), made("COSMO", curve)])
-    assert shown(figure).startswith(b"\x89PNG")
-    (axes,) = figure.axes
-    last = points(marks(axes)[-1])[0]
-    assert axes.get_xlim()[0] <= last[0] <= axes.get_xlim()[1]
-    assert axes.get_ylim()[0] <= last[1] <= axes.get_ylim()[1]
+    @pytest.mark.parametrize(
+        "steps",
+        [
+            ([np.inf, -np.inf], [0.5, 0], [0, 0.5]),
+            ([0.1, 0.2], [0, 0], [0, 0]),
+            ([], [], []),
+            ([0.1, 0.2, 0.3], [0, 0.001, 0.002], [0.001, 0, 0]),
+        ],
+        ids=["no finite threshold", "never right", "no sample", "tiny"],
+    )
+    def test_poor_curves(self, steps: tuple[list[float], ...], tmp_path: Path):
+        curve = SeenUnseenCurve(*steps)
+        figure = plot_plane([evaluation("expert", curve), evaluation("COSMO", curve)])
+        save_figure(figure, tmp_path / "poor")
+        (x, y), axes = marks(figure.axes[0], "s")[0], figure.axes[0]
+        assert 0 <= x <= axes.get_xlim()[1]
+        assert 0 <= y <= axes.get_ylim()[1]

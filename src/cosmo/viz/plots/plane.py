@@ -18,8 +18,7 @@ from cosmo.evaluation.published import published_numbers
 from cosmo.evaluation.run import Evaluation
 from cosmo.metrics.accuracy import GZSLScores, harmonic_mean
 from cosmo.mixture.curve import CurvePoint, SeenUnseenCurve
-from cosmo.viz.plots.labels import freeze_layout, place_labels
-from cosmo.viz.plots.style import LINES, PALETTE, Line, shorten
+from cosmo.viz.plots.style import LINES, Line, freeze_layout, shorten
 
 __all__ = ["Kind", "PlanePanel", "PublishedPoint", "plot_plane", "plot_planes", "published_points"]
 
@@ -31,19 +30,20 @@ _MARKS: dict[Kind, dict[str, Any]] = {
     "generative": {"marker": "X", "color": "#CC79A7", "markeredgecolor": "#222222", "markersize": 7},
     "combination": {"marker": "D", "color": "white", "markeredgecolor": "#222222", "markersize": 5.5},
 }
-_SAID = {
+_KIND_LABELS = {
     "non-generative": "published, non-generative",
     "generative": "published, generative",
     "combination": "published, combined experts",
 }
-_STYLES = ("--", "-.", ":")
 _ACROSS, _UP = "accuracy on seen classes, Acc_tr (%)", "accuracy on unseen classes, Acc_ts (%)"
-_CELL = 5e-4
-"""Thinned curves stay within this of the exact ones on each axis: a twentieth of a percent."""
+_CELL = 5e-4  # thinned curves stay within a twentieth of a percent of the exact ones
+_ITERATIONS = 200  # of adjustText; a limit of iterations, not of time, gives the same file on any machine
+_MARKER = 3.5  # half the size of a marker, in points
+_SPACING = 3.0  # percent between points of a curve that labels keep clear of
 
 
 class PublishedPoint(NamedTuple):
-    """Where a published method is on the plane; accuracies in 0..1."""
+    """Place of a published method on the plane; accuracies in 0..1."""
 
     name: str
     acc_ts: float
@@ -53,17 +53,17 @@ class PublishedPoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PlanePanel:
-    """What is drawn for one data set. All accuracies are in 0..1.
+    """Content of one panel, for one data set. All accuracies are in 0..1.
 
     Parameters
     ----------
     title : str
-    curves : mapping of name to SeenUnseenCurve or (acc_tr, acc_ts)
-        On test; the first is drawn strongest.
-    chosen : mapping of name to GZSLScores
-        Operating points chosen on GZSL-Val, as they are on test: squares. A name without a curve is a
-        method that has one point only.
-    published : sequence of PublishedPoint
+    curves : mapping of name to SeenUnseenCurve or (acc_tr, acc_ts), default={}
+        On test; the first has the strongest line.
+    chosen : mapping of name to GZSLScores, default={}
+        Test accuracies at the operating points chosen on GZSL-Val: squares. A name without a curve is a
+        method with a single point.
+    published : sequence of PublishedPoint, default=()
 
     Examples
     --------
@@ -77,23 +77,6 @@ class PlanePanel:
     chosen: Mapping[str, GZSLScores | CurvePoint] = field(default_factory=dict)
     published: Sequence[PublishedPoint] = ()
 
-    def __post_init__(self) -> None:
-        for name, curve in self.curves.items():
-            points = _points(curve)
-            if not np.isfinite(points).all():
-                raise ValueError(f"{self.title}: the curve {name!r} has values that are not finite")
-            if len(points) == 0:
-                raise ValueError(f"{self.title}: the curve {name!r} has no points")
-        marks = [*self.chosen.items(), *((point.name, point) for point in self.published)]
-        for name, mark in marks:
-            if not (0 <= mark.acc_tr <= 1 and 0 <= mark.acc_ts <= 1):
-                raise ValueError(f"{self.title}: the accuracies of {name!r} must be in 0..1, got {mark}")
-        for point in self.published:
-            if point.kind not in get_args(Kind):
-                raise ValueError(
-                    f"{point.name!r}: kind must be one of {', '.join(get_args(Kind))}, got {point.kind!r}"
-                )
-
 
 def published_points(
     dataset: str,
@@ -101,20 +84,20 @@ def published_points(
     kinds: Iterable[Kind] = ("non-generative", "generative"),
     leave_out: Iterable[str] = (),
 ) -> list[PublishedPoint]:
-    """Return the operating points of the paper's main table, misprints put right.
+    """Return the operating points of the paper's main table, misprints corrected.
 
     Parameters
     ----------
     dataset : str
         "AWA" (also "AWA1"), "SUN", "CUB" or "FLO".
-    kinds : iterable of {"non-generative", "generative", "combination"}
-    leave_out : iterable of str
-        Methods that are drawn in another way.
+    kinds : iterable of {"non-generative", "generative", "combination"}, default=the first two
+    leave_out : iterable of str, default=()
+        Names of methods to omit.
 
     Returns
     -------
     points : list of PublishedPoint
-        In the order of the table; methods of which only Acc_H was printed are missing.
+        In the order of the table; methods with a printed Acc_H only are missing.
 
     Examples
     --------
@@ -128,26 +111,35 @@ def published_points(
         & numbers["kind"].isin(list(kinds))
         & ~numbers["method"].isin(list(leave_out))
     ]
-    right = numbers["corrected"].fillna(numbers["value"])
-    found: dict[tuple[str, Kind], dict[str, float]] = {}
+    values = numbers["corrected"].fillna(numbers["value"])
+    metrics: dict[tuple[str, Kind], dict[str, float]] = {}
     for method, kind, metric, value in zip(
-        numbers["method"], numbers["kind"], numbers["metric"], right, strict=True
+        numbers["method"], numbers["kind"], numbers["metric"], values, strict=True
     ):
-        found.setdefault((method, kind), {})[metric] = round(value / 100, 6)
+        metrics.setdefault((method, kind), {})[metric] = round(value / 100, 6)
     return [
-        PublishedPoint(method, values["acc_ts"], values["acc_tr"], kind)
-        for (method, kind), values in found.items()
-        if {"acc_ts", "acc_tr"} <= values.keys()
+        PublishedPoint(method, one["acc_ts"], one["acc_tr"], kind)
+        for (method, kind), one in metrics.items()
+        if {"acc_ts", "acc_tr"} <= one.keys()
     ]
 
 
 def plot_planes(panels: Sequence[PlanePanel], *, title: str = "") -> Figure:
-    """Draw the seen-unseen plane of each data set: curves, operating points and published methods.
+    """Draw the seen-unseen plane of each data set: curves, operating points, published methods.
 
     Across: Acc_tr, up: Acc_ts, in percent, from zero. Lines are exact curves, squares the points chosen on
     GZSL-Val; published methods are triangles (non-generative), crosses (generative) and diamonds
-    (combinations), with their names. Thin lines join places of equal Acc_H, which stands at the right. A
-    curve has the same colour and dashes in all panels.
+    (combinations), with their names. Thin lines join points of equal Acc_H, whose value is at their right
+    end. A method has the same colour and dashes in all panels. The same panels give the same figure.
+
+    Parameters
+    ----------
+    panels : sequence of PlanePanel
+    title : str, default=""
+
+    Returns
+    -------
+    figure : Figure
 
     Examples
     --------
@@ -156,18 +148,16 @@ def plot_planes(panels: Sequence[PlanePanel], *, title: str = "") -> Figure:
     >>> [axes.get_title() for axes in plot_planes([panel]).axes]
     ['CUB']
     """
-    if not panels:
-        raise ValueError("there is no panel to draw")
     columns = 1 if len(panels) == 1 else 2
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(6.4 if columns == 1 else 11.0, 4.9 * rows + 0.7), layout="constrained")
     places = figure.subplots(rows, columns, squeeze=False).ravel()
-    fullest_first = sorted(panels, key=lambda panel: -len(panel.curves))  # its order is the one meant
+    fullest_first = sorted(panels, key=lambda panel: -len(panel.curves))
     names = dict.fromkeys(name for panel in fullest_first for name in (*panel.curves, *panel.chosen))
     lines = {name: LINES[i % len(LINES)] for i, name in enumerate(names)}
-    drawn = [_draw_panel(axes, panel, lines) for axes, panel in zip(places, panels, strict=False)]
+    curves = [_draw_panel(axes, panel, lines) for axes, panel in zip(places, panels, strict=False)]
     handles = _legend_entries(panels, lines)
-    if len(panels) < len(places):  # the empty place is right for the legend
+    if len(panels) < len(places):  # The legend takes the empty place of an odd number of panels.
         places[-1].axis("off")
         places[-1].legend(handles=handles, loc="center", fontsize=9, frameon=False)
     elif handles:
@@ -176,17 +166,69 @@ def plot_planes(panels: Sequence[PlanePanel], *, title: str = "") -> Figure:
         )
     if title:
         figure.suptitle(title, parse_math=False)
-    renderer = freeze_layout(figure)
-    for axes, panel, curves in zip(places, panels, drawn, strict=False):
-        place_labels(
-            axes,
-            [[100 * point.acc_tr, 100 * point.acc_ts] for point in panel.published],
-            [point.name for point in panel.published],
-            renderer,
-            lines=curves,
-            markers=[[100 * at.acc_tr, 100 * at.acc_ts] for at in panel.chosen.values()],
-        )
+    freeze_layout(figure)
+    for axes, panel, drawn in zip(places, panels, curves, strict=False):
+        _label_published(axes, panel, drawn)
     return figure
+
+
+def plot_plane(evaluations: Sequence[Evaluation], *, title: str = "") -> Figure:
+    """Draw the exact curves of several combinations and their operating points.
+
+    Parameters
+    ----------
+    evaluations : sequence of Evaluation
+        The last one has the strongest line. The first of several is an expert alone, which has no threshold
+        to choose: only its point is drawn.
+    title : str, default=""
+
+    Returns
+    -------
+    figure : Figure
+        As by `plot_planes`; the legend has Acc_H at the operating point, and AUSUC.
+
+    Examples
+    --------
+    >>> from cosmo.data import load_glyphs
+    >>> from cosmo.evaluation.run import run_experiment
+    >>> experiment = run_experiment(load_glyphs(n_classes=40, samples_per_class=12))
+    >>> figure = plot_plane(experiment.evaluations, title="glyphs")
+    """
+    named = {
+        f"{one.name}: H {100 * one.scores.acc_h:.1f}, AUSUC {100 * one.ausuc:.1f}": one
+        for one in reversed(evaluations)
+    }
+    alone = evaluations[0] if len(evaluations) > 1 else None
+    curves = {name: one.curve for name, one in named.items() if one is not alone}
+    return plot_planes([PlanePanel(title, curves, {name: one.scores for name, one in named.items()})])
+
+
+def _draw_panel(axes: Axes, panel: PlanePanel, lines: Mapping[str, Line]) -> list[NDArray[np.float64]]:
+    """Draw all but the names; return the drawn curves in percent."""
+    curves = {name: 100 * _thin(_points(curve)) for name, curve in panel.curves.items()}
+    marks = [_place(mark) for mark in (*panel.chosen.values(), *panel.published)]
+    # Room beyond the outermost point for its marker and name; limits are multiples of five.
+    furthest = np.concatenate([[[1, 1]], *curves.values(), *([mark] for mark in marks)]).max(axis=0)
+    room = [0.18, 0.06] if panel.published else [0.05, 0.03]
+    right, top = 5 * np.ceil(furthest * (1 + np.array(room)) / 5)
+    axes.set(xlim=(0, right), ylim=(0, top), xlabel=_ACROSS, ylabel=_UP)
+    axes.set_title(panel.title, parse_math=False)
+    axes.spines[["right", "top"]].set_visible(False)
+    _draw_equal_means(axes, right, top)
+    for i, (name, curve) in enumerate(curves.items()):
+        line = lines[name]
+        axes.plot(
+            *curve.T, color=line.colour, linestyle=line.dashes, linewidth=line.width, zorder=3 - i / 100
+        )
+    for i, (name, at) in enumerate(panel.chosen.items()):
+        axes.plot(*_place(at), **_square(lines[name]), zorder=5 - i / 100, clip_on=False)
+    for point in panel.published:
+        axes.plot(*_place(point), linestyle="none", zorder=4, clip_on=False, **_MARKS[point.kind])
+    return list(curves.values())
+
+
+def _place(mark: GZSLScores | CurvePoint | PublishedPoint) -> tuple[float, float]:
+    return 100 * mark.acc_tr, 100 * mark.acc_ts
 
 
 def _points(curve: SeenUnseenCurve | tuple[ArrayLike, ArrayLike]) -> NDArray[np.float64]:
@@ -196,57 +238,21 @@ def _points(curve: SeenUnseenCurve | tuple[ArrayLike, ArrayLike]) -> NDArray[np.
     return np.column_stack([np.asarray(values, dtype=np.float64) for values in curve])
 
 
-def _thinned(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the points that enter a new cell of a fine grid, and the last: the eye sees no difference."""
+def _thin(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the points that enter a new cell of a fine grid, and the last."""
     cells = np.floor(points / _CELL)
-    kept = np.concatenate([[True], (np.diff(cells, axis=0) != 0).any(axis=1)])
-    kept[-1] = True
-    return points[kept]
-
-
-def _draw_panel(axes: Axes, panel: PlanePanel, lines: Mapping[str, Line]) -> list[NDArray[np.float64]]:
-    """Draw all but the names; return the drawn curves in percent."""
-    curves = {name: 100 * _thinned(_points(curve)) for name, curve in panel.curves.items()}
-    marks = [*panel.chosen.values(), *panel.published]
-    spots = [np.array([[100 * mark.acc_tr, 100 * mark.acc_ts]]) for mark in marks]
-    # Room beyond the outermost point, for its marker and name; limits at multiples of five.
-    furthest = np.concatenate([[[1, 1]], *curves.values(), *spots]).max(axis=0)
-    right, top = 5 * np.ceil((furthest + np.array([5, 2])) / 5)
-    axes.set(xlim=(0, right), ylim=(0, top), xlabel=_ACROSS, ylabel=_UP)
-    axes.set_title(panel.title, parse_math=False)
-    axes.spines[["right", "top"]].set_visible(False)
-    _mark_equal_means(axes, right, top)
-    for i, (name, curve) in enumerate(curves.items()):
-        line = lines[name]
-        axes.plot(
-            *curve.T, color=line.colour, linestyle=line.dashes, linewidth=line.width, zorder=3 - i / 100
-        )
-    for name, at in panel.chosen.items():
-        axes.plot(100 * at.acc_tr, 100 * at.acc_ts, **_square(lines[name]), zorder=5, clip_on=False)
-    for point in panel.published:
-        axes.plot(
-            100 * point.acc_tr,
-            100 * point.acc_ts,
-            linestyle="none",
-            zorder=4,
-            clip_on=False,
-            **_MARKS[point.kind],
-        )
-    return list(curves.values())
+    entered = np.concatenate([[True], (np.diff(cells, axis=0) != 0).any(axis=1)])
+    entered[-1] = True
+    return points[entered]
 
 
 def _square(line: Line) -> dict[str, Any]:
-    return {
-        "marker": "s",
-        "linestyle": "none",
-        "color": line.colour,
-        "markeredgecolor": "black",
-        "markersize": 8,
-    }
+    black = {"markeredgecolor": "black", "markersize": 8}
+    return {"marker": "s", "linestyle": "none", "color": line.colour, **black}
 
 
-def _mark_equal_means(axes: Axes, right: float, top: float) -> None:
-    """Draw lines of equal Acc_H; each leaves the plane at the right, where its value stands."""
+def _draw_equal_means(axes: Axes, right: float, top: float) -> None:
+    """Draw lines of equal Acc_H, each with its value at the right end."""
     lines = []
     for mean in np.arange(10, harmonic_mean(right, top), 10):
         x = np.geomspace(mean * top / (2 * top - mean), right, 200)
@@ -272,64 +278,45 @@ def _legend_entries(panels: Sequence[PlanePanel], lines: Mapping[str, Line]) -> 
         look = _square(line) if name in chosen else {"color": line.colour}
         if name in curves:
             look |= {"linestyle": line.dashes, "linewidth": line.width}
-        entries.append(Line2D([], [], **look, label=shorten(name, 40)))
+        entries.append(Line2D([], [], **look, label=shorten(name, 48)))
     if chosen:
-        any_line = LINES[0]._replace(colour="white")
-        entries.append(Line2D([], [], **_square(any_line), label="square: point chosen on GZSL-Val"))
+        white = LINES[0]._replace(colour="white")
+        entries.append(Line2D([], [], **_square(white), label="square: point chosen on GZSL-Val"))
     for kind in get_args(Kind):
         if any(point.kind == kind for panel in panels for point in panel.published):
-            entries.append(Line2D([], [], linestyle="none", **_MARKS[kind], label=_SAID[kind]))
+            entries.append(Line2D([], [], linestyle="none", **_MARKS[kind], label=_KIND_LABELS[kind]))
     return entries
 
 
-def plot_plane(evaluations: Sequence[Evaluation], *, title: str = "") -> Figure:
-    """Draw the exact curves of some combinations and their operating points.
+def _label_published(axes: Axes, panel: PlanePanel, curves: Sequence[NDArray[np.float64]]) -> None:
+    """Write the names of published methods, clear of each other, of markers and of curves."""
+    if not panel.published:
+        return
+    from adjustText import adjust_text  # It imports pyplot, which most callers never need.
 
-    Horizontal: accuracy on seen classes; vertical: accuracy on unseen classes; both in percent. Squares
-    are the points chosen on validation, a triangle is a method that has no choice. Thin lines join
-    places of equal Acc_H, which stands at the right.
-
-    Parameters
-    ----------
-    evaluations : sequence of Evaluation
-        The last one is drawn strongest.
-
-    Examples
-    --------
-    >>> from cosmo.data import load_glyphs
-    >>> from cosmo.evaluation.run import run_experiment
-    >>> experiment = run_experiment(load_glyphs(n_classes=40, samples_per_class=12))
-    >>> figure = plot_plane(experiment.evaluations, title="glyphs")
-    """
-    figure = Figure(figsize=(7.2, 5.2), layout="constrained")
-    axes = figure.add_subplot()
-    right = 105 * max(float(e.curve.acc_tr.max()) for e in evaluations) or 1.0
-    top = 105 * max(float(e.curve.acc_ts.max()) for e in evaluations) or 1.0
-    _mark_equal_means(axes, right, top)
-    for i, one in enumerate(evaluations):
-        colour, last = PALETTE[i % len(PALETTE)], i == len(evaluations) - 1
-        x, y = 100 * one.scores.acc_tr, 100 * one.scores.acc_ts
-        label = f"{one.name}: H {100 * one.scores.acc_h:.1f}, AUSUC {100 * one.ausuc:.1f}"
-        if i == 0 and not last:
-            axes.plot(x, y, "^", color=colour, markersize=10, markeredgecolor="black", zorder=4, label=label)
-            continue
-        style = "-" if last else _STYLES[i % len(_STYLES)]
-        axes.plot(
-            100 * one.curve.acc_tr,
-            100 * one.curve.acc_ts,
-            style,
-            color=colour,
-            linewidth=2.4 if last else 1.5,
-            marker="s",
-            markevery=[],
-            markeredgecolor="black",
-            label=label,
-            zorder=3 if last else 2,
-        )
-        axes.plot(x, y, "s", color=colour, markersize=8, markeredgecolor="black", zorder=4)
-    axes.set(xlim=(0, right), ylim=(0, top))
-    axes.set_title(title, parse_math=False)
-    axes.set_xlabel(_ACROSS)
-    axes.set_ylabel(_UP)
-    axes.legend(loc="lower left", fontsize=8, framealpha=0.9)
-    return figure
+    to_pixels, to_data = axes.transData.transform, axes.transData.inverted().transform
+    half = _MARKER * axes.figure.dpi / 72
+    targets = np.array([_place(point) for point in panel.published])
+    starts = to_data(to_pixels(targets) + 1.4 * half)
+    texts = [
+        axes.text(*start, shorten(point.name, 26), fontsize=7, va="bottom", zorder=6, parse_math=False)
+        for start, point in zip(starts, panel.published, strict=True)
+    ]
+    marks = to_pixels(np.concatenate([targets, [_place(at) for at in panel.chosen.values()] or targets[:0]]))
+    corners = half * np.array([[-1, -1], [-1, 1], [1, -1], [1, 1], [0, 0]])
+    spaced = [curve[np.unique(curve.sum(axis=1) // _SPACING, return_index=True)[1]] for curve in curves]
+    x, y = np.concatenate([to_data((marks[:, None] + corners).reshape(-1, 2)), *spaced]).T
+    adjust_text(
+        texts,
+        x=x,
+        y=y,
+        target_x=targets[:, 0],
+        target_y=targets[:, 1],
+        ax=axes,
+        avoid_self=False,
+        prevent_crossings=False,
+        force_static=(0.6, 0.8),
+        force_text=(0.3, 0.5),
+        iter_lim=_ITERATIONS,
+        arrowprops={"arrowstyle": "-", "color": "#777777", "linewidth": 0.5, "shrinkB": 2.5},
+    )

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib
+from matplotlib.backend_bases import RendererBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from cosmo._core.files import write_whole
 
-__all__ = ["LINES", "PALETTE", "SEEN", "UNSEEN", "Line", "save_figure", "shorten"]
-
-PALETTE = ("#999999", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00", "#000000")
-"""Okabe and Ito's colours: told apart by readers with any colour vision."""
+__all__ = ["LINES", "SEEN", "UNSEEN", "Line", "freeze_layout", "save_figure", "shorten"]
 
 SEEN, UNSEEN = "#0072B2", "#D55E00"
 """The two domains, in every figure that shows both."""
@@ -41,6 +40,14 @@ LINES = (
     Line("#999999", (0, (2.5, 1.5)), 1.6),
 )
 """Styles of curves, the strongest first."""
+
+
+def freeze_layout(figure: Figure) -> RendererBase:
+    """Compute the layout and fix it, so that pixel positions stay valid; return the renderer."""
+    canvas = FigureCanvasAgg(figure)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return canvas.get_renderer()  # type: ignore[no-untyped-call]
 
 
 def shorten(name: object, width: int = 24) -> str:
