@@ -299,7 +299,9 @@ def _label_published(axes: Axes, panel: PlanePanel, curves: Sequence[NDArray[np.
     targets = np.array([_place(point) for point in panel.published])
     starts = to_data(to_pixels(targets) + 1.4 * half)
     texts = [
-        axes.text(*start, shorten(point.name, 26), fontsize=7, va="bottom", zorder=6, parse_math=False)
+        axes.text(
+            start[0], start[1], shorten(point.name, 26), fontsize=7, va="bottom", zorder=6, parse_math=False
+        )
         for start, point in zip(starts, panel.published, strict=True)
     ]
     marks = to_pixels(np.concatenate([targets, [_place(at) for at in panel.chosen.values()] or targets[:0]]))
