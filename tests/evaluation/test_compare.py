@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 import cosmo.evaluation.stages
 from cosmo._core.cache import Cache
+from cosmo._core.parallel import Workers
 from cosmo.data import GZSLDataset, load_glyphs
 from cosmo.evaluation.compare import Answer, Contender, compare, ways
 from cosmo.evaluation.published import published_rows
@@ -173,7 +174,7 @@ class TestTraining:
         self, contenders: list[Contender], table: pd.DataFrame, tmp_path: Path
     ):
         said: list[str] = []
-        found = compare(contenders, Cache(tmp_path), jobs=2, report=said.append)
+        found = compare(contenders, Cache(tmp_path), workers=Workers(2), report=said.append)
         pd.testing.assert_frame_equal(
             found.drop(columns="cpu_seconds"), table.drop(columns="cpu_seconds"), check_exact=True
         )

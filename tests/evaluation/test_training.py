@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cosmo._core.cache import Cache
+from cosmo._core.parallel import Workers
 from cosmo.data import load_glyphs
 from cosmo.evaluation.stages import Stages
 from cosmo.evaluation.training import Training, train_all
@@ -40,7 +41,7 @@ def test_processes_give_the_same(stages: Stages, tmp_path: Path) -> None:
     apart = Stages(stages.dataset, Cache(tmp_path))
     experts = [ESZSL(gamma=1.0, lam=1.0), ESZSL(gamma=10.0, lam=1.0)]
     one = train_all([Training("", stages, expert) for expert in experts])
-    two = train_all([Training("", apart, expert) for expert in experts], jobs=2)
+    two = train_all([Training("", apart, expert) for expert in experts], workers=Workers(2))
     assert one.keys() == two.keys()
     for key in one:
         np.testing.assert_array_equal(one[key].validation, two[key].validation)
@@ -54,7 +55,8 @@ def test_several_data_sets_and_caches_by_relative_paths(
     places = [Stages(load_glyphs(n_classes=n, samples_per_class=12), Cache(f"cache-{n}")) for n in sizes]
     expert = ESZSL(gamma=1.0, lam=1.0)
     said = train_all(
-        [Training(f"{n}", stages, expert) for n, stages in zip(sizes, places, strict=True)], jobs=2
+        [Training(f"{n}", stages, expert) for n, stages in zip(sizes, places, strict=True)],
+        workers=Workers(2),
     )
     for n, stages in zip(sizes, places, strict=True):
         assert stages.kept(expert)

@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 _POLL = 2.0  # seconds between two counts of the workers of a cluster
 _ANSWER = 30.0  # seconds that a scheduler may take to answer
 _PACKAGES = ("cosmo-gzsl", "numpy", "scipy", "scikit-learn", "pandas")
-_HOW = (
+CLUSTER_ADVICE = (
     "start a scheduler (`dask scheduler`) and workers (`dask worker ADDRESS --nthreads 1`) and pass "
     "--scheduler ADDRESS, such as tcp://10.0.0.1:8786; or --scheduler local for processes of this machine"
 )
@@ -264,7 +264,7 @@ def _connect(workers: Workers) -> Iterator[Any]:
         try:
             client = stack.enter_context(distributed.Client(**where))
         except (OSError, ValueError) as error:
-            raise OSError(f"no Dask scheduler answers at {address} ({error}): {_HOW}") from error
+            raise OSError(f"no Dask scheduler answers at {address} ({error}): {CLUSTER_ADVICE}") from error
         except TypeError as error:
             raise OSError(f"{address} needs certificates ({error}): {_CERTIFICATES}") from error
         yield client

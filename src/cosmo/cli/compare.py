@@ -17,7 +17,7 @@ from cosmo._core.extras import require
 from cosmo._core.files import write_whole
 from cosmo.cli._console import plain_console, progress
 from cosmo.cli._dataset import add_dataset_options, check_dataset, load
-from cosmo.cli._engines import add_engine_options, engine_of
+from cosmo.cli._workers import add_worker_options, workers_from
 from cosmo.cli.experts import expert_name
 from cosmo.data import GZSLDataset
 from cosmo.evaluation.compare import Answer, Contender, compare
@@ -77,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
         help="draws the validation split, and the samples of 'glyphs' (default %(default)s)")  # fmt: skip
     add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
         help="experts trained at the same time (default: one for each processor, %(default)s)")  # fmt: skip
-    add_engine_options(options)
+    add_worker_options(options)
     add("--cache", default="cosmo-runs/cache", metavar="DIR",
         help="where trained experts' predictions are kept (default %(default)s)")  # fmt: skip
     add("--out", metavar="DIR",
@@ -102,7 +102,8 @@ def run(args: argparse.Namespace) -> int:
     tables: dict[str, pd.DataFrame] = {}
     answers: dict[str, list[Answer]] = {}
     reasons: dict[str, dict[str, str]] = {}
-    with progress(quiet=args.quiet) as step, engine_of(args, step) as engine:
+    workers = workers_from(args)
+    with progress(quiet=args.quiet) as step:
         for descriptions in args.descriptions if args.dataset != "glyphs" else ["attributes"]:
             step(f"loading {args.dataset}, {descriptions}")
             contenders, reasons[descriptions] = _contenders(args, experts, descriptions)
@@ -115,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
                 Cache(args.cache),
                 seen=make_seen_expert(args.seen),
                 seed=args.seed,
-                engine=engine,
+                workers=workers,
                 report=step,
                 told=answers[descriptions].append,
             )

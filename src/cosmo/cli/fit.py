@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from cosmo._core.engines import Engine
 from cosmo.cli._console import plain_console, progress
-from cosmo.cli._engines import add_engine_options, engine_of
 from cosmo.cli._samples import add_project_options, project_of
+from cosmo.cli._workers import add_worker_options, workers_from
 from cosmo.cli.experts import expert_name
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS
 from cosmo.gates import GATES
@@ -58,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     add("--seed", type=int, help="draws what is held out (default 0)")
     add("--jobs", type=int, metavar="N",
         help="processes that encode texts and pictures (default: this one)")  # fmt: skip
-    add_engine_options(options)
+    add_worker_options(options)
     add("--out", default="model.cosmo", metavar="FILE", help="where to write (default %(default)s)")
     add("-q", "--quiet", action="store_true", help="no progress")
     return options
@@ -72,23 +69,21 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(
             f"--out {out}: " + ("a folder; name a file" if out.is_dir() else "there is no such folder")
         )
-    with progress(quiet=args.quiet) as step, _engine(args, step) as engine:
+    workers = None  # this process with all its threads
+    if args.engine == "dask" or args.scheduler is not None or args.jobs is not None:
+        args.jobs = args.jobs if args.jobs is not None else os.cpu_count() or 1
+        workers = workers_from(args)
+    with progress(quiet=args.quiet) as step:
         step(f"reading {project.samples} and {project.descriptions}")
         data = project.load()
         step(f"{len(data.train)} samples ({data.kind}), {len(data.descriptions)} classes described")
-        model = project.fit(data, cache=args.cache, on_error="skip" if args.skip else "raise", engine=engine)
+        model = project.fit(
+            data, cache=args.cache, on_error="skip" if args.skip else "raise", workers=workers
+        )
         model.save(out)
         step(f"wrote {out}, {out.stat().st_size / 1000:.0f} kB")
     print_fit(model)
     return 0
-
-
-def _engine(args: argparse.Namespace, report: Callable[[str], None]) -> AbstractContextManager[Engine | None]:
-    """Return who encodes; None for this process with all its threads."""
-    if args.engine == "local" and args.scheduler is None and args.jobs is None:
-        return nullcontext()
-    args.jobs = args.jobs if args.jobs is not None else os.cpu_count() or 1
-    return engine_of(args, report)
 
 
 def print_fit(model: Model) -> None:

@@ -15,7 +15,7 @@ from rich.text import Text
 from cosmo._core.cache import Cache
 from cosmo._core.files import write_whole
 from cosmo.cli._console import plain_console, progress
-from cosmo.cli._engines import add_engine_options, engine_of
+from cosmo.cli._workers import add_worker_options, workers_from
 from cosmo.paper.document import Section, as_html, as_markdown
 from cosmo.paper.inputs import DATASETS, look_into
 from cosmo.paper.reproduce import PARTS, Reproduction
@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
         help="experts trained at the same time (default: one for each processor, %(default)s)")  # fmt: skip
-    add_engine_options(options)
+    add_worker_options(options)
     add("--cache", default="cosmo-runs/cache", metavar="DIR",
         help="where trained experts' predictions are kept (default %(default)s)")  # fmt: skip
     add("--out", default="cosmo-runs/paper", metavar="DIR", help="where to write (default %(default)s)")
@@ -106,8 +106,9 @@ def run(args: argparse.Namespace) -> int:
         Path(args.write).parent.mkdir(parents=True, exist_ok=True)
         if Path(args.write).is_dir():
             raise ValueError(f"--write {args.write} is a folder; name a file")
-    with progress(quiet=args.quiet) as step, engine_of(args, step) as engine:
-        runner = Runner(holdings, Cache(args.cache), engine=engine, report=step)
+    workers = workers_from(args)
+    with progress(quiet=args.quiet) as step:
+        runner = Runner(holdings, Cache(args.cache), workers=workers, report=step)
         made = Reproduction(runner, out, datasets, args.expert, args.source, args.search, args.sample)
         sections = made.sections(parts)
         command = _command(args)

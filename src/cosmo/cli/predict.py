@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from cosmo._core.engines import make_engine
 from cosmo.cli._console import plain_console, progress
-from cosmo.cli._engines import add_engine_options, engine_of
 from cosmo.cli._samples import add_model_option, load_model
+from cosmo.cli._workers import add_worker_options, workers_from
 from cosmo.io.partitions import is_partitioned, predict_partitions
 from cosmo.io.streaming import predict_stream
 
@@ -63,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
         help="of the files for partitioned input (default parquet)")  # fmt: skip
     add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
         help="partitions at the same time (default: one for each processor, %(default)s)")  # fmt: skip
-    add_engine_options(options)
+    add_worker_options(options)
     add("--keep", nargs="+", default=[], metavar="COLUMN", help="columns of the input to pass on")
     add("--top", type=int, default=3, metavar="K", help="how many classes to name (default %(default)s)")
     add("--text", metavar="COLUMN", help="the samples are texts, in this column")
@@ -105,7 +106,8 @@ def run(args: argparse.Namespace) -> int:
         step(f"loading {args.model}")
         model = load_model(args)
         if partitioned:
-            with engine_of(args, step) as engine:
+            workers = workers_from(args)
+            with make_engine(args.engine, scheduler=workers.scheduler, jobs=args.jobs, report=step) as engine:
                 summary = predict_partitions(
                     model, args.input, args.out, engine=engine, format=args.format or "parquet", **options
                 )

@@ -19,8 +19,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo._core.engines import Engine
 from cosmo._core.files import write_whole
+from cosmo._core.parallel import Workers, parallel_map
 from cosmo.data.dataset import ItemError
 from cosmo.encoders.base import Encoder
 
@@ -80,7 +80,7 @@ def extract(
     *,
     cache: str | os.PathLike[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
-    engine: Engine | None = None,
+    workers: Workers | None = None,
     report: Callable[[str], None] = logger.info,
 ) -> Extraction:
     """Encode many items, going on where an earlier run stopped.
@@ -97,9 +97,9 @@ def extract(
     on_error : {"raise", "skip"}
         What to do about items that cannot be read: raise an error that names them, after all were tried
         or many were found, or leave them out and list them in `problems`.
-    engine : Engine, optional
-        Who encodes, 256 items at a time; by default this process. On a cluster, the cache (which it needs)
-        and the files of pictures have to be on storage that all machines share.
+    workers : Workers or None, default=None
+        Where items are encoded, 256 at a time; by default in this process with all its threads. On a cluster,
+        the cache (which is required) and the files of pictures must be on storage that all machines share.
     report : callable
         Gets a line on the progress every few seconds; by default it goes to the logger "cosmo".
 
@@ -125,16 +125,16 @@ def extract(
     if isinstance(items, str | bytes):
         raise TypeError(f"items must be a sequence of {encoder.kind}, not one; put it into a list")
     home = None if cache is None else Path(cache).resolve()
-    if engine is not None and encoder.kind == "images":  # who encodes may be in another directory
+    if workers is not None and encoder.kind == "images":  # workers may have another directory
         items = [Path(item).resolve() if isinstance(item, str | os.PathLike) else item for item in items]
     chunks = ((start, items[start : start + _CHUNK]) for start in range(0, len(items), _CHUNK))
-    if engine is None:
+    if workers is None:
         store = None if home is None else _Store(home, encoder.identity, encoder.n_features)
         results = (_encode_chunk(encoder, store, *chunk) for chunk in chunks)
     else:
         if home is not None:
             home.mkdir(parents=True, exist_ok=True)
-        results = engine.map(_encode_apart, chunks, common=(encoder, home), folder=home)
+        results = parallel_map(_encode_apart, chunks, common=(encoder, home), workers=workers, folder=home)
     features = np.empty((len(items), encoder.n_features), dtype=np.float32)
     kept = np.ones(len(items), dtype=bool)
     problems: list[Problem] = []
@@ -163,7 +163,7 @@ def extract(
 def _encode_apart(
     common: tuple[Encoder, Path | None], chunk: tuple[int, Sequence[Any]]
 ) -> tuple[int, NDArray[np.float32], int, dict[int, str]]:
-    """Do a chunk in a process that an engine chose."""
+    """Encode a chunk in a worker process."""
     encoder, home = common
     store = None if home is None else _open_store(home, encoder.identity, encoder.n_features)
     return _encode_chunk(encoder, store, *chunk)

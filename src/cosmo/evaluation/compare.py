@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from cosmo._core.cache import Cache
-from cosmo._core.engines import Engine
+from cosmo._core.parallel import Workers
 from cosmo.classifier.combinations import CalibratedStacking, Combination, GatedMixture
 from cosmo.data import GZSLDataset
 from cosmo.evaluation.published import published_rows
@@ -81,8 +81,7 @@ def compare(
     *,
     seen: BaseEstimator | None = None,
     seed: int = 0,
-    jobs: int = 1,
-    engine: Engine | None = None,
+    workers: Workers | None = None,
     report: Callable[[str], None] = lambda text: None,
     told: Callable[[Answer], None] = lambda answer: None,
 ) -> pd.DataFrame:
@@ -96,10 +95,8 @@ def compare(
     seen : classifier, default multinomial logistic regression
     seed : int
         Draws the validation split, on which every choice is made.
-    jobs : int
-        Experts trained at the same time, each in its own process.
-    engine : Engine, optional
-        Who trains, in place of `jobs` processes; see `cosmo.evaluation.training.train_all`.
+    workers : Workers or None, default=None
+        Where experts are trained; see `cosmo.evaluation.training.train_all`.
     report : function of str
         Told whenever an expert is trained.
     told : function of Answer
@@ -123,7 +120,7 @@ def compare(
         pairs.append((Training("seen expert", stages, seen), Training(one.name, stages, one.expert)))
     # The seen experts first: every row waits for them.
     first, second = zip(*pairs, strict=True)
-    spoken = train_all([*first, *second], jobs=jobs, engine=engine, report=report)
+    spoken = train_all([*first, *second], workers=workers, report=report)
     rows: list[dict[str, Any]] = []
     for one, (known, guess) in zip(contenders, pairs, strict=True):
         said = spoken[guess.key]

@@ -11,7 +11,7 @@ from functools import cached_property
 from sklearn.base import BaseEstimator
 
 from cosmo._core.cache import Cache
-from cosmo._core.engines import Engine, LocalEngine
+from cosmo._core.parallel import Workers, parallel_map
 from cosmo.evaluation.stages import Spoken, Stages
 from cosmo.experts import UnseenExpert
 
@@ -44,8 +44,7 @@ class Training:
 def train_all(
     trainings: Sequence[Training],
     *,
-    jobs: int = 1,
-    engine: Engine | None = None,
+    workers: Workers | None = None,
     report: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Spoken]:
     """Return what each expert says, by the key of its training.
@@ -54,11 +53,9 @@ def train_all(
     ----------
     trainings : sequence of Training
         Equal ones are done once; what the cache has is not done again.
-    jobs : int
-        Experts trained at the same time, each in its own process.
-    engine : Engine, optional
-        Who trains, in place of `jobs` processes. On a cluster, the folders of the caches have to be on
-        storage that all machines share.
+    workers : Workers or None, default=None
+        Where experts are trained; by default one after another in this process. On a cluster, the folders of
+        the caches must be on storage that all machines share.
     report : function of str
         Told whenever an expert is trained.
 
@@ -86,8 +83,8 @@ def train_all(
     places = {id(task.stages): task.stages for task in new.values()}
     orders = [(key, list(places).index(id(task.stages)), task.expert) for key, task in new.items()]
     common = [_located(stages) for stages in places.values()]
-    engine = LocalEngine(jobs) if engine is None else engine
-    with closing(engine.map(_do, orders, common=common, folder=common[0].cache.folder)) as results:
+    folder = common[0].cache.folder
+    with closing(parallel_map(_do, orders, common=common, workers=workers, folder=folder)) as results:
         for key, said in results:
             spoken[key] = said
             report(f"{len(spoken)} of {len(tasks)}: {tasks[key].name}, {said.cpu_seconds:.0f} CPU s")

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cosmo._core.engines import Engine
+from cosmo._core.parallel import Workers
 from cosmo.data.check import suggest_expert
 from cosmo.data.dataset import DataError
 from cosmo.data.descriptions import match_labels, read_descriptions
@@ -179,7 +179,7 @@ class Project:
         *,
         cache: str | Path | None = None,
         on_error: Literal["raise", "skip"] = "raise",
-        engine: Engine | None = None,
+        workers: Workers | None = None,
     ) -> Model:
         """Train a model on the project's samples.
 
@@ -191,15 +191,15 @@ class Project:
             Folder that keeps features and unfinished work: a training that was stopped goes on.
         on_error : {"raise", "skip"}
             What to do about texts or pictures that cannot be read.
-        engine : Engine, optional
-            Who encodes texts and pictures, see `cosmo.encoders.extract`.
+        workers : Workers or None, default=None
+            Where texts and pictures are encoded, see `cosmo.encoders.extract`.
         """
         data = self.load() if data is None else data
         labels = match_labels(data.train.labelled(self.samples), data.descriptions.index)
         items: Any = data.train.items
         encoder = self._encoder(data)
         if encoder is not None and data.kind != "features":
-            found = extract(encoder, items, cache=cache, on_error=on_error, engine=engine)
+            found = extract(encoder, items, cache=cache, on_error=on_error, workers=workers)
             items, labels = found.features, labels[found.rows]
         unit = data.kind == "text"  # sentence encoders give rows of unit length
         model = fit_model(

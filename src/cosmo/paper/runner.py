@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo._core.cache import Cache, code_of, fingerprint
-from cosmo._core.engines import Engine
 from cosmo._core.extras import MissingExtra, require
+from cosmo._core.parallel import Workers
 from cosmo.data import GZSLDataset, read_predictions
 from cosmo.data.predictions import StagePredictions
 from cosmo.data.splits import Protocol
@@ -57,10 +57,8 @@ class Runner:
         See `cosmo.paper.inputs.look_into`.
     cache : Cache
         Keeps what experts say and what trials measure.
-    jobs : int
-        Experts trained at the same time.
-    engine : Engine, optional
-        Who trains, in place of `jobs` processes; see `cosmo.evaluation.training.train_all`.
+    workers : Workers or None, default=None
+        Where experts are trained; see `cosmo.evaluation.training.train_all`.
     report : function of str
         Told what is going on.
 
@@ -79,14 +77,12 @@ class Runner:
         holdings: Mapping[str, Holding],
         cache: Cache,
         *,
-        jobs: int = 1,
-        engine: Engine | None = None,
+        workers: Workers | None = None,
         report: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.holdings = holdings
         self.cache = cache
-        self.jobs = jobs
-        self.engine = engine
+        self.workers = workers
         self.report = report
         self._datasets: dict[tuple[str, bool], GZSLDataset] = {}
         self._stages: dict[tuple[str, bool, int], Stages] = {}
@@ -116,7 +112,7 @@ class Runner:
         if trainings:
             # The seen experts first: most trials wait for them.
             trainings.sort(key=lambda training: isinstance(training.expert, UnseenExpert))
-            train_all(trainings, jobs=self.jobs, engine=self.engine, report=self.report)
+            train_all(trainings, workers=self.workers, report=self.report)
 
     def result(self, trial: Trial) -> dict[str, float]:
         """Return the trial's measures, in percent (see `measure`), or raise `Missing`."""
