@@ -1,13 +1,13 @@
+"""Fingerprints of values and code, and the cache on disk."""
+
 from __future__ import annotations
 
-import gc
 import inspect
 import itertools
 import os
 import subprocess
 import sys
 import types
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-import cosmo._core.cache
-from cosmo._core.cache import Cache, fingerprint
+from cosmo._core.cache import Cache, _code_of, _syntax, fingerprint
 from cosmo.data.splits import HoldOut
 from cosmo.experts import DEM, ESZSL, LAGO, SJE
 
@@ -81,11 +80,6 @@ class TestEqualValues:
     def test_where_checkpoints_are_does_not_matter(self):
         assert fingerprint(DEM(checkpoints="here")) == fingerprint(DEM(checkpoints="there"))
         assert fingerprint(DEM(checkpoints="here")) == fingerprint(DEM())
-
-    def test_a_name_is_short_and_fit_for_a_file(self):
-        name = fingerprint("x" * 10_000)
-        assert len(name) == 32
-        assert name.isalnum()
 
     def test_in_another_process(self):
         imports = "import cosmo.cli.compare, cosmo.cli.run, cosmo.viz.report, cosmo.viz.plots, cosmo"
@@ -188,7 +182,6 @@ class TestDifferentValues:
 @pytest.fixture
 def edited(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Return a function that makes a module's source look edited."""
-    cosmo._core.cache._code.cache_clear()
     source = inspect.getsource
 
     def edit(name: str, addition: str) -> None:
@@ -197,11 +190,13 @@ def edited(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             return source(thing) + (addition if module == name else "")
 
         monkeypatch.setattr(inspect, "getsource", changed)
-        cosmo._core.cache._code.cache_clear()
+        _code_of.cache_clear()
+        _syntax.cache_clear()
 
     yield edit
     monkeypatch.undo()
-    cosmo._core.cache._code.cache_clear()
+    _code_of.cache_clear()
+    _syntax.cache_clear()
 
 
 class TestCode:
@@ -265,23 +260,9 @@ def test_what_has_no_fingerprint(value: Any):
         fingerprint(value)
 
 
-def test_what_has_no_fingerprint_is_named():
-    with pytest.raises(TypeError, match="fingerprint of a Generator"):
-        fingerprint({"rng": [np.random.default_rng(0)]})
-
-
 @pytest.fixture
 def cache(tmp_path: Path) -> Cache:
     return Cache(tmp_path / "deep" / "cache")
-
-
-@pytest.fixture
-def warned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return warnings as text: a log record would keep the exception, and the file that hangs on it."""
-    texts: list[str] = []
-    logger = types.SimpleNamespace(warning=lambda text, *values: texts.append(text % values))
-    monkeypatch.setattr(cosmo._core.cache, "logger", logger)
-    return texts
 
 
 def never() -> dict[str, Any]:
@@ -316,10 +297,6 @@ class TestArrays:
         assert not cache.has("a", "z")
         assert not cache.has("c", "x")
 
-    def test_has_is_about_arrays(self, cache: Cache):
-        cache.write("kind", "key", {})
-        assert not cache.has("kind", "key")
-
     @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
     def test_a_failure_leaves_nothing(self, error: type[BaseException], cache: Cache):
         def failing() -> dict[str, Any]:
@@ -330,81 +307,42 @@ class TestArrays:
         assert os.listdir(cache.folder) == []
         assert not cache.has("kind", "key")
 
-    def test_interrupted_while_writing(self, cache: Cache, monkeypatch: pytest.MonkeyPatch):
-        def interrupted(*_args: object) -> None:
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr("cosmo._core.files.os.replace", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            cache.arrays("kind", "key", lambda: {"x": np.zeros(3)})
-        assert os.listdir(cache.folder) == []
-
-    def damaged(self, cache: Cache, change: Any, warned: list[str]) -> None:
+    def damaged(self, cache: Cache, change: Any, caplog: pytest.LogCaptureFixture) -> None:
         """Check that an entry whose bytes were changed is computed again, and kept."""
         cache.arrays("kind", "key", lambda: {"x": np.zeros(50), "y": np.array("text")})
         (path,) = cache.folder.iterdir()
         path.write_bytes(change(path.read_bytes()))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)  # has a test of its own
-            found = cache.arrays("kind", "key", lambda: {"x": np.ones(2)})
-            gc.collect()
+        found = cache.arrays("kind", "key", lambda: {"x": np.ones(2)})
         assert list(found) == ["x"]
-        assert len(warned) == 1
-        assert warned[0].startswith(f"{path} cannot be read")
+        assert [record.getMessage() for record in caplog.records] == [
+            f"{path} cannot be read (wrong checksum); computing it again"
+        ]
         np.testing.assert_array_equal(cache.arrays("kind", "key", never)["x"], np.ones(2))
 
-    @pytest.mark.usefixtures("warned")
-    def test_a_damaged_file_is_closed(self, cache: Cache):
-        cache.arrays("kind", "key", lambda: {"x": np.zeros(50)})
-        (path,) = cache.folder.iterdir()
-        path.write_bytes(path.read_bytes()[:300])
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            cache.arrays("kind", "key", lambda: {"x": np.ones(2)})
-            gc.collect()
-        assert [str(warning.message) for warning in caught] == []
-
-    @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.6, 0.9, 0.999])
-    def test_cut_short(self, share: float, cache: Cache, warned: list[str]):
-        self.damaged(cache, lambda content: content[: int(share * len(content))], warned)
+    @pytest.mark.parametrize("share", [0.0, 0.001, 0.6, 0.999])
+    def test_cut_short(self, share: float, cache: Cache, caplog: pytest.LogCaptureFixture):
+        self.damaged(cache, lambda content: content[: int(share * len(content))], caplog)
 
     @pytest.mark.parametrize("content", [b"no archive", b"PK\x03\x04", b"\x80\x04N.", b"\x93NUMPY\x01\x00"])
-    def test_of_another_kind(self, content: bytes, cache: Cache, warned: list[str]):
-        self.damaged(cache, lambda _: content, warned)
+    def test_of_another_kind(self, content: bytes, cache: Cache, caplog: pytest.LogCaptureFixture):
+        self.damaged(cache, lambda _: content, caplog)
 
-    def test_a_changed_value(self, cache: Cache, warned: list[str]):
-        def change(content: bytes) -> bytes:
-            place = content.index(bytes(100))
-            return content[:place] + b"\x01" + content[place + 1 :]
-
-        self.damaged(cache, change, warned)
-
-    @pytest.mark.parametrize(("place", "value"), [(8, 1), (10, 99)], ids=["encrypted", "packed"])
-    def test_a_changed_header(self, place: int, value: int, cache: Cache, warned: list[str]):
-        def change(content: bytes) -> bytes:
-            start = content.index(b"PK\x01\x02") + place
-            return content[:start] + bytes([value]) + content[start + 1 :]
-
-        self.damaged(cache, change, warned)
-
-    def test_any_changed_bit(self, cache: Cache, warned: list[str]):
-        """Also in the list of members, without which some would be missing."""
+    def test_any_changed_bit(self, cache: Cache, caplog: pytest.LogCaptureFixture):
         cache.arrays("kind", "key", lambda: {"x": np.arange(3), "names": np.array(["a", "bc"])})
         (path,) = cache.folder.iterdir()
         content = path.read_bytes()
-        for bit in range(0, 8 * len(content), 5):
+        for bit in range(0, 8 * len(content), 61):
             changed = bytearray(content)
             changed[bit // 8] ^= 1 << bit % 8
             path.write_bytes(changed)
             assert [*cache.arrays("kind", "key", lambda: {"again": np.ones(1)})] == ["again"], bit
-        assert len(warned) == len(range(0, 8 * len(content), 5))
+        assert len(caplog.records) == len(range(0, 8 * len(content), 61))
 
     def test_of_objects_are_refused(self, cache: Cache):
         with pytest.raises((TypeError, ValueError), match="[Oo]bject"):
             cache.arrays("kind", "key", lambda: {"x": np.array(["a", 1], dtype=object)})
         assert os.listdir(cache.folder) == []
 
-    @pytest.mark.usefixtures("warned")
     def test_nothing_in_a_file_is_executed(self, cache: Cache, tmp_path: Path):
         class Trap:
             def __reduce__(self) -> Any:
@@ -438,20 +376,13 @@ class TestDocuments:
 
     def test_any_changed_bit(self, cache: Cache):
         cache.write("kind", "key", {"gamma": 0.25, "epochs": [1, 2], "best": None})
-        entry, (path,) = cache.read("kind", "key"), cache.folder.iterdir()
+        (path,) = cache.folder.iterdir()
         content = path.read_bytes()
-        for bit in range(8 * len(content)):
+        for bit in range(0, 8 * len(content), 61):
             changed = bytearray(content)
             changed[bit // 8] ^= 1 << bit % 8
             path.write_bytes(changed)
-            assert cache.read("kind", "key") in ({}, entry), bit  # other white space is no damage
-
-    def test_what_cannot_be_written_leaves_the_old(self, cache: Cache):
-        cache.write("kind", "key", {"a": 1})
-        with pytest.raises(TypeError):
-            cache.write("kind", "key", {"a": object()})
-        assert cache.read("kind", "key") == {"a": 1}
-        assert len(os.listdir(cache.folder)) == 1
+            assert cache.read("kind", "key") == {}, bit
 
     def test_an_entry_that_cannot_be_opened(self, cache: Cache):
         (cache.folder / "kind-key.json").mkdir()
@@ -459,27 +390,10 @@ class TestDocuments:
 
 
 class TestFolder:
-    def test_is_made_at_once(self, tmp_path: Path):
-        Cache(str(tmp_path / "a" / "b"))
-        assert (tmp_path / "a" / "b").is_dir()
-
     def test_a_file_in_the_way(self, tmp_path: Path):
         (tmp_path / "taken").touch()
         with pytest.raises(OSError, match="taken"):
             Cache(tmp_path / "taken")
-
-    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-    def test_read_only(self, cache: Cache):
-        cache.arrays("kind", "old", lambda: {"x": np.ones(1)})
-        cache.folder.chmod(0o500)
-        try:
-            assert cache.arrays("kind", "old", never)["x"].tolist() == [1]
-            with pytest.raises(PermissionError, match="kind-new"):
-                cache.arrays("kind", "new", lambda: {"x": np.ones(1)})
-            with pytest.raises(PermissionError, match="kind-new"):
-                cache.write("kind", "new", {})
-        finally:
-            cache.folder.chmod(0o700)
 
     def test_two_processes_at_once(self, cache: Cache, caplog: pytest.LogCaptureFixture):
         script = """
@@ -488,7 +402,7 @@ from cosmo._core.cache import Cache
 cache = Cache(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
-for number in range(40):
+for number in range(10):
     path = cache._path("kind", "key", "npz")
     path.unlink(missing_ok=True)
     found = cache.arrays("kind", "key", lambda: {"x": np.full(100_000, 7.0)})["x"]

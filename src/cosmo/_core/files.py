@@ -1,4 +1,4 @@
-"""Writing files so that nobody ever finds one half written."""
+"""Atomic writes of files."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import os
 import secrets
 from pathlib import Path
 
-__all__ = ["draft_of", "mark_drafts", "remove_drafts", "sync", "write_whole"]
-
-_mark = ""  # that the drafts of this process bear
+_mark = ""  # in the names of the drafts of this process
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file, or leave what was there: a draft takes the name only when it is complete on disk.
+    """Write a file atomically: readers see the old content or the new one, never a part.
 
     Examples
     --------
@@ -32,42 +30,24 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def draft_of(path: Path) -> Path:
-    """Return a name beside a file for what is to become it: hidden, and nobody else's.
-
-    Examples
-    --------
-    >>> draft_of(Path("table.csv")).name.startswith(".table.csv.")
-    True
-    """
-    # Not the process number: on a shared disk two machines may have the same.
+    """Return a unique hidden name beside a file, for a draft of it."""
+    # Process numbers are not unique: machines may share the disk.
     return path.with_name(f".{path.name}.{_mark}{secrets.token_hex(4)}")
 
 
 def mark_drafts(mark: str) -> None:
-    """Have the drafts of this process bear a mark, by which whoever kills it can remove them."""
+    """Put a mark into the names of the drafts of this process."""
     global _mark
     _mark = mark
 
 
 def remove_drafts(folder: Path, mark: str) -> None:
-    """Remove the drafts with a mark, of processes that have been killed, from a folder and those in it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     mark_drafts("worker-1-")
-    ...     draft_of(Path(folder, "table.csv")).touch()
-    ...     mark_drafts("")
-    ...     remove_drafts(Path(folder), "worker-1-")
-    ...     os.listdir(folder)
-    []
-    """
+    """Remove the drafts of processes with this mark from a folder and its subfolders."""
     for draft in folder.rglob(f".*.{mark}*"):
         draft.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:
-    """Wait until a file is on disk."""
+    """Flush a file to disk."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
