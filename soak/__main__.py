@@ -17,7 +17,6 @@ _TRIALS = {
     "steps": ("steps", "kills and a full disk before every change to the file system", 0.1),
     "kills": ("kills", "kill -9 of real commands at random times", 0.25),
     "disk": ("disk", "full and read-only disks, two processes at once, clocks that jump", 0.12),
-    "downloads": ("downloads", "a server that breaks off, lies or changes", 0.03),
     "load": ("load", "the studio's server under load", 0.1),
 }
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from cosmo._core.cache import Cache
-from cosmo.data._unpacking import unpack
+from cosmo.data.download import unpack
 from cosmo.encoders import Encoder, extract
 from cosmo.io.parts import Parts
 from cosmo.io.writers import make_writer
@@ -124,6 +124,7 @@ def _archives(folder: Path) -> list[str]:
 def _unpack(folder: Path, name: str) -> None:
     target = folder / "new" / "place"
     try:
+        target.parent.mkdir()
         unpack(folder / name, target)
         contents = {path.read_bytes() for path in target.rglob("*") if path.is_file()}
         if name != "b.tar" and not contents <= {_LIST, _NOTES}:  # a plain tar archive has no sums

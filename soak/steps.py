@@ -22,7 +22,7 @@ import pandas as pd
 import cosmo
 from cosmo._core.cache import Cache
 from cosmo.data._matfile import write_mat_files
-from cosmo.data._unpacking import unpack
+from cosmo.data.download import unpack
 from cosmo.encoders import extract
 from cosmo.io.parts import Parts
 from cosmo.io.streaming import predict_stream

@@ -56,10 +56,10 @@ def test_failure_is_one_message(url: str, tmp_path: Path, capsys: pytest.Capture
     assert main(argv) == 2
     error = capsys.readouterr().err
     assert error.startswith("cosmo data: birds.zip could not be fetched:\n")
-    assert "not the expected one (sha256:0000" in error
+    assert "does not have the checksum sha256:0000" in error
     assert not (tmp_path / "birds").exists()
     assert main(["data", "fetch", "nothing"]) == 2
-    assert "there is no archive 'nothing' known" in capsys.readouterr().err
+    assert "unknown archive 'nothing'" in capsys.readouterr().err
 
 
 def test_list(capsys: pytest.CaptureFixture[str]):

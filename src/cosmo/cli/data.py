@@ -1,4 +1,4 @@
-"""`cosmo data`: fetch known benchmark archives."""
+"""`cosmo data`: list and download benchmark archives."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ examples:
   cosmo data fetch xlsa17 --url https://mirror.example/xlsa17.zip --sha256 HEX
   cosmo data fetch mine --url https://example.org/mine.tar.gz
 
-A download that broke off goes on where it was, also when the command is given again. Of some archives a
-checksum is known. Of the others that of the first download is kept in FILE.sha256 and holds from then on;
-give --sha256 if you know better. Links, paths that lead out of the folder and archives that unpack to absurd
-sizes are refused.
+A published checksum is verified. Of other archives that of the first download is stored in FILE.sha256 and
+verified from then on; --sha256 replaces it. An existing file of that name in DIR is not downloaded again.
 
-Addresses may move. If one does not answer, look at the archive's page (`cosmo data list`) and give the new
-one by --url; a file that you fetched by other means is taken if it lies in DIR under its name.
+Addresses may move. If one does not work, see the archive's page (`cosmo data list`) and give the new address
+by --url.
 """
 
 
@@ -31,12 +29,12 @@ def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
     options = argparse.ArgumentParser(
         prog="cosmo data",
-        description="List known benchmark archives, or fetch one: download, check, unpack.",
+        description="List benchmark archives, or download, verify and unpack one.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = options.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="which archives are known, and where they are")
+    listing = actions.add_parser("list", help="list known archives and their addresses")
     listing.add_argument("--json", action="store_true", help="print as JSON")
     fetching = actions.add_parser(
         "fetch",
@@ -74,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 def _listing() -> str:
     blocks = []
     for archive in ARCHIVES.values():
-        checksum = archive.checksum or "none known: the first download is trusted"
+        checksum = archive.checksum or "unknown; trusted on first use"
         lines = [
             f"{archive.about} ({archive.size})",
             *archive.urls,

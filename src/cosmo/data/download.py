@@ -1,52 +1,50 @@
-"""Benchmark archives: where they are, fetched with resume and checksums, unpacked with care."""
+"""Benchmark archives: known addresses, downloaded and unpacked with pooch."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
+import shutil
+import tarfile
+import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pooch
 import requests
 
 from cosmo._core.files import write_whole
-from cosmo.data._unpacking import ArchiveError, is_archive, unpack
 
-__all__ = ["ARCHIVES", "Archive", "FetchError", "Fetched", "ResumingDownloader", "fetch"]
+__all__ = ["ARCHIVES", "Archive", "FetchError", "Fetched", "fetch", "unpack"]
 
 logger = logging.getLogger(__name__)
 
-_ATTEMPTS = 5  # at one address, each from where the last one broke off
-_CHUNK = 1 << 16
 _TIMEOUT = 30.0  # seconds without a byte
-_SECONDS = 5.0  # between two reports
-_BROKEN = (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError)
+_REPORT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Archive:
-    """A file that is known to be public.
+    """Name, content, addresses and checksum of a public archive.
 
     Parameters
     ----------
     name : str
     about : str
-        What is in it.
+        Description of the content.
     urls : tuple of str
         Addresses, tried in this order.
     page : str
-        Where its makers describe it, and where a new address would be found.
+        Page of the authors, where a new address would be announced.
     size : str
-        Roughly.
-    checksum : str, optional
-        "sha256:..." or "md5:..." where a trustworthy one is known; else the first download is trusted.
+        Approximate.
+    checksum : str, default=None
+        "sha256:..." or "md5:...", if published.
 
     Examples
     --------
@@ -62,85 +60,46 @@ class Archive:
     checksum: str | None = None
 
 
-_XIAN = "datasets.d2.mpi-inf.mpg.de/xian"
+_XIAN = "https://datasets.d2.mpi-inf.mpg.de/xian"
 _XIAN_PAGE = (
     "https://www.mpi-inf.mpg.de/departments/computer-vision-and-machine-learning/research/zero-shot-learning/"
     "zero-shot-learning-the-good-the-bad-and-the-ugly"
 )
-_SUN = "cs.brown.edu/people/gmpatter"
+_SUN = "https://cs.brown.edu/people/gmpatter/Attributes"
 _SUN_PAGE = "https://cs.brown.edu/~gmpatter/sunattributes.html"
 _AWA2 = "https://cvml.ista.ac.at/AwA2"
+_CUB = "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz"
 _CUB_PAGE = "https://www.vision.caltech.edu/datasets/cub_200_2011/"
 
-#: Known archives by name.
+#: Known archives, by name.
 ARCHIVES: dict[str, Archive] = {
-    archive.name: archive
-    for archive in (
-        Archive(
-            "xlsa17",
-            "proposed splits, attributes and ResNet-101 features of AWA1, AWA2, CUB, SUN and APY",
-            (f"https://{_XIAN}/xlsa17.zip", f"http://{_XIAN}/xlsa17.zip"),
-            _XIAN_PAGE,
-            "0.9 GB",
-        ),
-        Archive(
-            "cvpr18xian",
-            "ResNet-101 features and sentence descriptions of FLO, with its split",
-            (f"https://{_XIAN}/cvpr18xian.zip", f"http://{_XIAN}/cvpr18xian.zip"),
-            _XIAN_PAGE,
-            "not known",
-        ),
-        Archive(
-            "cub",
-            "Caltech-UCSD Birds-200-2011: pictures and attributes",
-            ("https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",),
-            _CUB_PAGE,
-            "1.1 GB",
-            "md5:97eceeb196236b17998738112f37df78",
-        ),
-        Archive(
-            "awa2-base",
-            "Animals with Attributes 2: classes and attributes, no pictures",
-            (f"{_AWA2}/AwA2-base.zip", "https://cvml.ist.ac.at/AwA2/AwA2-base.zip"),
-            f"{_AWA2}/",
-            "32 kB",
-        ),
-        Archive(
-            "awa2",
-            "Animals with Attributes 2: pictures",
-            (f"{_AWA2}/AwA2-data.zip", "https://cvml.ist.ac.at/AwA2/AwA2-data.zip"),
-            f"{_AWA2}/",
-            "13 GB",
-        ),
-        Archive(
-            "sun-attributes",
-            "SUN attribute database: attributes of each picture",
-            (
-                f"https://{_SUN}/Attributes/SUNAttributeDB.tar.gz",
-                f"http://{_SUN}/Attributes/SUNAttributeDB.tar.gz",
-            ),
-            _SUN_PAGE,
-            "0.5 MB",
-            "md5:883293e5b645822f6ae0046c6df54183",
-        ),
-        Archive(
-            "sun-images",
-            "SUN attribute database: pictures",
-            (f"https://{_SUN}/Attributes/SUNAttributeDB_Images.tar.gz",),
-            _SUN_PAGE,
-            "1.8 GB",
-        ),
+    name: Archive(name, *fields)  # type: ignore[arg-type]
+    for name, *fields in (
+        ("xlsa17", "proposed splits, attributes and ResNet-101 features of AWA1, AWA2, CUB, SUN and APY",
+         (f"{_XIAN}/xlsa17.zip",), _XIAN_PAGE, "0.9 GB"),
+        ("cvpr18xian", "ResNet-101 features and sentence descriptions of FLO, with its split",
+         (f"{_XIAN}/cvpr18xian.zip",), _XIAN_PAGE, "unknown size"),
+        ("cub", "Caltech-UCSD Birds-200-2011: images and attributes",
+         (_CUB,), _CUB_PAGE, "1.1 GB", "md5:97eceeb196236b17998738112f37df78"),
+        ("awa2-base", "Animals with Attributes 2: classes and attributes, no images",
+         (f"{_AWA2}/AwA2-base.zip",), f"{_AWA2}/", "32 kB"),
+        ("awa2", "Animals with Attributes 2: images",
+         (f"{_AWA2}/AwA2-data.zip",), f"{_AWA2}/", "13 GB"),
+        ("sun-attributes", "SUN attribute database: attributes of each image",
+         (f"{_SUN}/SUNAttributeDB.tar.gz",), _SUN_PAGE, "0.5 MB", "md5:883293e5b645822f6ae0046c6df54183"),
+        ("sun-images", "SUN attribute database: images",
+         (f"{_SUN}/SUNAttributeDB_Images.tar.gz",), _SUN_PAGE, "1.8 GB"),
     )
-}
+}  # fmt: skip
 
 
 class FetchError(OSError):
-    """An archive could not be had; the message says what went wrong at each address, and what to do."""
+    """Raised when an archive cannot be downloaded, verified or unpacked."""
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """What `fetch` returns: the archive, the folder with its content, and how far it can be trusted."""
+    """Result of `fetch`: the archive, the folder with its content, and the checksum."""
 
     file: Path
     folder: Path
@@ -156,36 +115,35 @@ def fetch(
     sha256: str | None = None,
     report: Callable[[str], None] = logger.info,
 ) -> Fetched:
-    """Download an archive, check it and unpack it into a folder of its name.
+    """Download an archive, verify its checksum and unpack it.
 
-    A download that broke off is continued, now or in a later call. Where no checksum is known, that of the
-    first download is kept beside the file (`FILE.sha256`) and holds from then on.
+    Where no checksum is known, that of the first download is stored beside the file (`FILE.sha256`) and
+    verified from then on. A file that exists already is verified and unpacked.
 
     Parameters
     ----------
     name : str
         One of `ARCHIVES`; or, with `urls`, any name for the folder.
-    to : path
-        Folder for both; made if need be.
-    urls : sequence of str
+    to : path, default="."
+        Where to put the archive and the folder of its content; created if necessary.
+    urls : sequence of str, default=()
         Addresses to try before the known ones.
-    sha256 : str, optional
-        Checksum of the file, if you know it; it takes the place of the known one.
-    report : callable
-        Gets a line on the progress every few seconds.
+    sha256 : str, default=None
+        Checksum of the file; replaces the known one.
+    report : callable, default=logger.info
+        Receives lines of progress.
+
+    Returns
+    -------
+    Fetched
 
     Raises
     ------
     FetchError
-        If no address gives the right file.
-    ArchiveError
-        If the file cannot be unpacked safely.
+        If no address has the right file, or the file cannot be unpacked.
 
     Examples
     --------
-    A file that is there already is checked and unpacked.
-
-    >>> import tempfile, zipfile
     >>> with tempfile.TemporaryDirectory() as home:
     ...     with zipfile.ZipFile(Path(home, "birds.zip"), "w") as archive:
     ...         archive.writestr("list.txt", "robin")
@@ -195,9 +153,7 @@ def fetch(
     """
     archive = ARCHIVES.get(name)
     if archive is None and not urls:
-        raise ValueError(
-            f"there is no archive {name!r} known; there are {', '.join(ARCHIVES)}, or give its --url"
-        )
+        raise ValueError(f"unknown archive {name!r}; known are {', '.join(ARCHIVES)}; others need a --url")
     if re.fullmatch(r"[\w-][\w.-]*", name) is None:
         raise ValueError(f"{name!r} cannot be the name of a folder; use letters, digits, '-', '_' and '.'")
     if sha256 is not None and re.fullmatch("[0-9a-fA-F]{64}", sha256) is None:
@@ -205,195 +161,119 @@ def fetch(
     addresses = [*urls, *(archive.urls if archive else ())]
     for url in addresses:
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
-            raise ValueError(f"{url!r} is not an address; it begins with https:// or http://")
-    # Named by the archive, so that a mirror with another file name still continues the same download.
+            raise ValueError(f"{url!r} is not an address; it must begin with https:// or http://")
     filename = Path(unquote(urlsplit(archive.urls[0] if archive else urls[0]).path)).name
     if not filename or filename == "..":
         raise ValueError(f"{urls[0]!r} does not end in the name of a file")
-    home, file = Path(to), Path(to, filename)
-    noted = file.with_name(f"{file.name}.sha256")
-    known = f"sha256:{sha256.lower()}" if sha256 else archive.checksum if archive else None
-    first_use = known is None
-    if known is None and noted.exists():
-        known = f"sha256:{_read_note(noted)}"
-    home.mkdir(parents=True, exist_ok=True)
-    was_here = file.exists()
-    _download(addresses, file, known, noted if first_use else None, archive, report)
-    folder = home / name
-    if folder.exists():
-        report(f"{folder} is there already; remove it to unpack {file.name} again")
-    else:
-        report(f"unpacking {file}")
-        try:
-            unpack(file, folder)
-        except ArchiveError:
-            if known is None and not was_here:  # else it would be found, and fail, for ever
-                file.unlink()
-            raise
-    if known is None:
+    file, folder = Path(to, filename), Path(to, name)
+    checksum_file = file.with_name(f"{file.name}.sha256")
+    published = f"sha256:{sha256.lower()}" if sha256 else archive.checksum if archive else None
+    checksum = published
+    if published is None and checksum_file.exists():
+        checksum = f"sha256:{_read_checksum(checksum_file)}"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    _download(addresses, file, folder, checksum, archive, report)
+    if checksum is None:
         digest = pooch.file_hash(str(file))
-        write_whole(noted, f"{digest}  {file.name}\n".encode())
-        known = f"sha256:{digest}"
-        report(f"no checksum is known of {file.name}: this one is trusted and kept in {noted.name}")
-    return Fetched(file, folder, known, first_use)
+        write_whole(checksum_file, f"{digest}  {file.name}\n".encode())
+        checksum = f"sha256:{digest}"
+        report(f"no checksum is known of {file.name}: trusted on first use, stored in {checksum_file.name}")
+    return Fetched(file, folder, checksum, published is None)
 
 
-def _read_note(noted: Path) -> str:
-    """Return the checksum that was kept of the first download."""
-    if match := re.match(rb"([0-9a-f]{64})\s", noted.read_bytes()):
+def unpack(path: Path, folder: Path) -> None:
+    """Unpack a zip or tar archive into a new folder, completely or not at all.
+
+    If the archive has a single top-level folder, `folder` takes its place.
+
+    Raises
+    ------
+    FetchError
+        If the archive is damaged, of another kind, or has members outside its folder.
+    """
+    draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                archive.extractall(draft)
+        else:
+            # Not pooch.Untar: before Python 3.12 it extracts without this filter.
+            with tarfile.open(path) as archive:
+                archive.extractall(draft, filter="data")
+                while archive.fileobj.read(1 << 20):  # type: ignore[union-attr]
+                    pass  # a gzip checksum is verified at the end of the file only
+        entries = list(draft.iterdir())
+        os.replace(entries[0] if len(entries) == 1 and entries[0].is_dir() else draft, folder)
+    except Exception as error:  # depends on where the archive is damaged
+        if isinstance(error, OSError) and error.errno:  # of the disk, not of the archive
+            raise
+        raise FetchError(f"{path}: not an intact zip or tar archive ({error})") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _read_checksum(path: Path) -> str:
+    if match := re.match(rb"([0-9a-f]{64})\s", path.read_bytes()):
         return match[1].decode()
-    raise FetchError(f"{noted}: holds no checksum; if you trust the file beside it, remove this one")
+    raise FetchError(f"{path}: holds no checksum; remove it if you trust the archive beside it")
 
 
 def _download(
     addresses: Sequence[str],
     file: Path,
-    known: str | None,
-    noted: Path | None,
+    folder: Path,
+    checksum: str | None,
     archive: Archive | None,
     report: Callable[[str], None],
 ) -> None:
-    """Get a file from the first address that has the right one."""
-    pooch.get_logger().setLevel(logging.WARNING)  # progress is told by the downloader
-    failures, waiting = [], list(addresses)
-    while waiting:
-        url = waiting.pop(0)
-        downloader = ResumingDownloader(
-            file.with_name(f"{file.name}.partial"), checked=known is not None, report=report
-        )
+    """Download a file from the first address that has an archive with that checksum, and unpack it."""
+    pooch.get_logger().setLevel(logging.WARNING)  # `report` has the progress
+    exists = file.exists()
+    failures = []
+    for url in addresses:
         try:
-            pooch.retrieve(url, known, fname=file.name, path=file.parent, downloader=downloader)
+            downloader = pooch.HTTPDownloader(timeout=_TIMEOUT, progressbar=_Progress(report))
+            pooch.retrieve(url, checksum, fname=file.name, path=file.parent, downloader=downloader)
+            if folder.exists():
+                report(f"{folder} exists; remove it to unpack {file.name} again")
+            else:
+                report(f"unpacking {file}")
+                unpack(file, folder)
             return
+        except FetchError as error:
+            if exists:  # a file of the user's own is left alone
+                raise
+            file.unlink()
+            failures.append(f"  {url}: {error}")
         except (requests.RequestException, OSError) as error:
             failures.append(f"  {url}: {error}")
-        except ValueError as error:  # pooch's word for a wrong checksum
-            if "hash" not in str(error).lower():
-                raise
-            if downloader.continued:  # perhaps from another file: what had come is gone, so ask once more
-                waiting.insert(0, url)
-                continue
-            differs = f"the file there is not the expected one ({known})"
-            if noted is not None:
-                differs += (
-                    f": it was another when it was first fetched; if you trust the new one, remove {noted}"
-                )
-            failures.append(f"  {url}: {differs}")
+        except ValueError:  # raised by pooch for a wrong checksum
+            failures.append(f"  {url}: the file does not have the checksum {checksum}")
         report(failures[-1].strip())
-    page = f"addresses may move: see {archive.page}, and give " if archive else "give "
+    hint = f"see {archive.page} for a new address and give" if archive else "give"
     raise FetchError(
-        "\n".join(
-            [f"{file.name} could not be fetched:", *failures, f"{page}another one by --url (and --sha256)"]
-        )
+        "\n".join([f"{file.name} could not be fetched:", *failures, f"{hint} it by --url (and --sha256)"])
     )
 
 
-class ResumingDownloader:
-    """Downloads for `pooch` that go on where they broke off, now or in another process.
+class _Progress:
+    """Progress bar of a pooch downloader that reports a line every few seconds."""
 
-    Parameters
-    ----------
-    partial : path
-        What has come so far; a note beside it (`.json`) says from where, and which version.
-    checked : bool
-        Whether a checksum will be checked afterwards. Then what has come so far is continued from any
-        address; else only from the same one, and only if it says that the file has not changed.
-    report : callable
-        Gets a line on the progress every few seconds.
-    """
+    total: int = 0
 
-    def __init__(
-        self, partial: Path, *, checked: bool = False, report: Callable[[str], None] = logger.info
-    ) -> None:
-        self._partial, self._checked, self._report = partial, checked, report
-        self._note = partial.with_name(f"{partial.name}.json")
-        self.continued = False  # whether an earlier call's part was used
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
+        self._done = 0
+        self._last = time.monotonic()
 
-    def __call__(self, url: str, output_file: Any, pooch: Any, check_only: bool = False) -> None:
-        """Put the file at an address into `output_file`."""
-        self.continued = self._so_far() > 0
-        for attempt in range(1, _ATTEMPTS + 1):
-            before = self._so_far()
-            try:
-                self._go_on(url)
-                break
-            except _BROKEN as error:
-                # Without progress there is no point in trying for long.
-                if attempt == _ATTEMPTS or (attempt > 1 and self._so_far() <= before):
-                    raise
-                self._report(f"interrupted after {_size(self._so_far())}, trying again ({error})")
-                time.sleep(min(0.1 * 2**attempt, 5.0))
-        if not is_archive(self._partial):
-            start = self._partial.read_bytes()[:60] if self._so_far() < 1 << 20 else b""
-            self._forget()
-            raise FetchError(f"what is there is no zip or tar archive: {start!r}")
-        os.replace(self._partial, output_file)
-        self._forget()
+    def update(self, n_bytes: int) -> None:
+        self._done += n_bytes
+        if time.monotonic() - self._last >= _REPORT_SECONDS:
+            self._last = time.monotonic()
+            self._report(f"{self._done / 1e6:.0f} of {self.total / 1e6:.0f} MB")
 
-    def _so_far(self) -> int:
-        return self._partial.stat().st_size if self._partial.exists() else 0
+    def reset(self) -> None:
+        self._done = 0
 
-    def _forget(self) -> None:
-        self._partial.unlink(missing_ok=True)
-        self._note.unlink(missing_ok=True)
-
-    def _go_on(self, url: str) -> None:
-        """Ask for what is missing, and append it."""
-        headers = {"Accept-Encoding": "identity"}  # bytes on the wire are bytes of the file
-        validator = self._validator(url)
-        if self._so_far() and not (validator or self._checked):
-            self._forget()
-        if self._so_far():
-            headers["Range"] = f"bytes={self._so_far()}-"
-            if validator and not self._checked:
-                headers["If-Range"] = validator
-        with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as answer:
-            if answer.status_code == 416 and self._so_far():  # nothing is missing, or too much is here
-                total = answer.headers.get("Content-Range", "").rpartition("/")[2]
-                if total == str(self._so_far()):
-                    return
-                self._forget()
-                raise requests.ConnectionError("what was here is longer than the file; beginning anew")
-            answer.raise_for_status()
-            start = self._so_far() if answer.status_code == 206 else 0
-            if start and not answer.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
-                self._forget()
-                raise requests.ConnectionError("the server sends another part than was asked for")
-            length = answer.headers.get("Content-Length")
-            total_size = None if length is None else start + int(length)
-            state = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
-            write_whole(self._note, json.dumps({"url": url, "state": state}).encode())
-            self._receive(answer, start, total_size)
-
-    def _validator(self, url: str) -> str | None:
-        """Return what the server said about the version of the file, if it was the same server."""
-        try:
-            note = json.loads(self._note.read_text(encoding="utf-8"))
-            state = note["state"] if note["url"] == url else None
-        except (OSError, ValueError, TypeError, KeyError):
-            return None
-        weak = state is None or str(state).startswith("W/")  # which does not promise the same bytes
-        return None if weak else str(state)
-
-    def _receive(self, answer: requests.Response, start: int, total: int | None) -> None:
-        began = said = time.monotonic()
-        done = start
-        with self._partial.open("ab" if start else "wb") as file:
-            for chunk in answer.iter_content(_CHUNK):
-                file.write(chunk)
-                done += len(chunk)
-                now = time.monotonic()
-                if now - said >= _SECONDS:
-                    said = now
-                    rate = (done - start) / (now - began)
-                    left = "" if total is None else f" of {_size(total)}, {(total - done) / rate:.0f} s left"
-                    self._report(f"{_size(done)}{left}, {_size(rate)} per second")
-        if total is not None and done < total:
-            raise requests.ConnectionError(f"{_size(done)} of {_size(total)} came")
-
-
-def _size(n_bytes: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.0f} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.2f} GB"
+    def close(self) -> None:
+        pass
