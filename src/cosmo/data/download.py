@@ -200,7 +200,7 @@ def unpack(path: Path, folder: Path) -> None:
             # Not pooch.Untar: before Python 3.12 it extracts without this filter.
             with tarfile.open(path) as archive:
                 archive.extractall(draft, filter="data")
-                while archive.fileobj.read(1 << 20):  # type: ignore[union-attr]
+                while archive.fileobj.read(1 << 20):
                     pass  # a gzip checksum is verified at the end of the file only
         entries = list(draft.iterdir())
         os.replace(entries[0] if len(entries) == 1 and entries[0].is_dir() else draft, folder)
