@@ -16,12 +16,12 @@ def test_what_it_writes_can_be_fitted(
 ):
     monkeypatch.chdir(tmp_path)
     assert main(["init", "new/place", "--kind", kind]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("wrote new/place/cosmo.toml, ")
-    named = said.partition("\n")[0].removeprefix("wrote ").split(", ")
+    printed = capsys.readouterr().out
+    assert printed.startswith("wrote new/place/cosmo.toml, ")
+    named = printed.partition("\n")[0].removeprefix("wrote ").split(", ")
     assert all(Path(name).exists() for name in named)
     for line in ("  cd new/place\n", "  cosmo check ", "  cosmo fit ", "  cosmo evaluate model.cosmo "):
-        assert line in said
+        assert line in printed
     assert main(["check", "new/place"]) == 0
 
 
@@ -33,12 +33,12 @@ def test_same_files_every_time(tmp_path: Path):
 
 
 @pytest.mark.parametrize("kind", STARTERS)
-@pytest.mark.parametrize("there", ["cosmo.toml", "descriptions"])
-def test_nothing_is_overwritten(kind: str, there: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    name = there if there == "cosmo.toml" else f"descriptions.{'json' if kind == 'text' else 'csv'}"
+@pytest.mark.parametrize("existing", ["cosmo.toml", "descriptions"])
+def test_nothing_is_overwritten(kind: str, existing: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    name = existing if existing == "cosmo.toml" else f"descriptions.{'json' if kind == 'text' else 'csv'}"
     (tmp_path / name).write_text("mine")
     assert main(["init", str(tmp_path), "--kind", kind]) == 2
-    assert f"{tmp_path / name} is there already" in capsys.readouterr().err
+    assert f"{tmp_path / name} exists already" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text() == "mine"
 

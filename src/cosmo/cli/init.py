@@ -1,4 +1,4 @@
-"""`cosmo init`: a project to start from."""
+"""`cosmo init`: write an example project."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from cosmo.data.starters import STARTERS, write_starter
 
 _EPILOG = """\
-examples that there are (--kind):
+kinds of examples (--kind):
 {kinds}
 
 examples:
@@ -17,7 +17,7 @@ examples:
   cosmo init requests --kind text
   cosmo init letters --kind images
 
-Nothing that is there is overwritten. Replace the example by your own files, and what cosmo.toml says of them.
+Existing files are not overwritten. Replace the example data by your own, and adapt cosmo.toml.
 """
 
 
@@ -44,10 +44,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"wrote {', '.join(str(Path(args.folder, name)) for name in names)}\n\nnext:")
     if args.folder != ".":
         print(f"  cd {shlex.quote(args.folder)}")
-    for line in (
-        "cosmo check                      what there is, and what may be wrong with it",
-        "cosmo fit                        train, write model.cosmo",
-        "cosmo evaluate model.cosmo       how well it does on the test samples",
-    ):
-        print(f"  {line}")
+    print("  cosmo check                      summary of the data, problems and leaks")
+    print("  cosmo fit                        train, write model.cosmo")
+    print("  cosmo evaluate model.cosmo       accuracy on the test samples")
     return 0
