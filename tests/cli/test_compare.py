@@ -21,7 +21,7 @@ from scipy.io import loadmat, savemat
 
 import cosmo.cli.compare as command
 from cosmo.cli import main
-from cosmo.cli._dataset import load
+from cosmo.cli._options import load_dataset as load
 from cosmo.data import GZSLDataset, load_glyphs, write_xlsa17
 from cosmo.experts import ESZSL, LAGO, UNSEEN_EXPERTS, SimilarityExpert, make_unseen_expert
 from cosmo.viz.page import read_view
@@ -205,7 +205,7 @@ class TestOneRun:
             seeds.append(seed)
             return load_glyphs(n_classes=24, samples_per_class=12, seed=seed)
 
-        monkeypatch.setattr("cosmo.cli._dataset.load_glyphs", small)
+        monkeypatch.setattr("cosmo.cli._options.load_glyphs", small)
         options = ["--methods", ESZSL_QUICK, "--seen", "lda", "--jobs", "1", "--seed", "3", "--out", "out"]
         found = run_in(tmp_path, [*options, "--descriptions", "sent_splits"])
         assert seeds == [3]

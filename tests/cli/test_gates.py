@@ -16,7 +16,7 @@ from cosmo.gates import GATES
 def small():
     data = cache(lambda seed: load_glyphs(n_classes=40, samples_per_class=16, seed=seed))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cosmo.cli._dataset.load_glyphs", data)
+        patch.setattr("cosmo.cli._options.load_glyphs", data)
         yield
 
 

@@ -183,7 +183,7 @@ class TestOneRun:
             seeds.append(seed)
             return load_glyphs(n_classes=24, samples_per_class=12, seed=seed)
 
-        monkeypatch.setattr("cosmo.cli._dataset.load_glyphs", small)
+        monkeypatch.setattr("cosmo.cli._options.load_glyphs", small)
         assert main(["run", "--out", str(tmp_path), "--seed", "3", "--json", "-q"]) == 0
         results = strict(capsys.readouterr().out)
         assert seeds == [3]

@@ -22,7 +22,7 @@ def without_torch(monkeypatch):
 def test_command_without_torch(without_torch, capsys, tmp_path, monkeypatch):
     """No traceback: one line with the fix, and status 2."""
     few = partial(load_glyphs, n_classes=24, samples_per_class=12)
-    monkeypatch.setattr("cosmo.cli._dataset.load_glyphs", few)
+    monkeypatch.setattr("cosmo.cli._options.load_glyphs", few)
     assert main(["run", "--unseen", "dem", "--out", str(tmp_path), "-q"]) == 2
     assert capsys.readouterr().err.strip().endswith("pip install 'cosmo-gzsl[torch]'")
 

@@ -15,7 +15,7 @@ from cosmo._core.cache import Cache
 from cosmo.data import GZSLDataset, load_glyphs, write_xlsa17
 from cosmo.data.splits import Protocol
 from cosmo.experts import ESZSL
-from cosmo.paper.inputs import look_into
+from cosmo.paper.inputs import find_inputs
 from cosmo.paper.runner import Runner
 
 SEEDS = {"CUB": 7, "AWA1": 5}  # not those that the package would take by itself
@@ -90,7 +90,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
 
 @pytest.fixture(scope="session")
 def runner(release: Path, cache: Cache) -> Runner:
-    return Runner(look_into(release), cache)
+    return Runner(find_inputs(release), cache)
 
 
 @pytest.fixture

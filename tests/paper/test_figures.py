@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cosmo.paper.figures import draw_planes, draw_splits, draw_walkthrough, instructive
 from matplotlib.figure import Figure
 
 from cosmo._core.cache import Cache
 from cosmo.data import GZSLDataset, Split, write_xlsa17
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.paper.figures import draw_planes, draw_splits, draw_walkthrough, instructive
-from cosmo.paper.inputs import Missing, look_into
+from cosmo.paper.inputs import Missing, find_inputs
 from cosmo.paper.runner import Runner
 from cosmo.paper.trials import Trial, fitted
 
@@ -120,4 +120,4 @@ class TestSplits:
         bare = GZSLDataset(np.zeros((len(data.labels), 1)), data.labels, data.descriptions, split)
         write_xlsa17(bare, tmp_path / "xlsa17" / "FLO", features="labels")
         with pytest.raises(Missing, match="^features of FLO"):
-            draw_splits(Runner(look_into(tmp_path), Cache(tmp_path / "cache")), "FLO")
+            draw_splits(Runner(find_inputs(tmp_path), Cache(tmp_path / "cache")), "FLO")

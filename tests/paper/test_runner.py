@@ -16,7 +16,7 @@ from cosmo.data import GZSLDataset
 from cosmo.data.splits import Protocol
 from cosmo.experts import make_seen_expert, make_unseen_expert
 from cosmo.metrics.accuracy import gzsl_scores
-from cosmo.paper.inputs import Missing, look_into
+from cosmo.paper.inputs import Missing, find_inputs
 from cosmo.paper.runner import EXPERTS, Runner
 from cosmo.paper.trials import Trial
 
@@ -59,7 +59,7 @@ class TestWithoutFeatures:
 
     def test_no_data_set_at_all(self, own_release: Path, tmp_path: Path):
         shutil.rmtree(own_release / "xlsa17")
-        runner = Runner(look_into(own_release), Cache(tmp_path / "cache"))
+        runner = Runner(find_inputs(own_release), Cache(tmp_path / "cache"))
         assert runner.result(ALONE)["acc_h"] > 10
         with pytest.raises(Missing, match="^features of CUB"):
             runner.result(COSMO)
@@ -86,7 +86,7 @@ class TestAlignment:
         np.testing.assert_allclose(test.seen[: len(asked)], model.predict_proba(asked), atol=1e-4)
 
     def refused(self, root: Path, place: Path) -> None:
-        runner = Runner(look_into(root), Cache(place))
+        runner = Runner(find_inputs(root), Cache(place))
         with pytest.raises(Missing, match="^the rows of LAGO's published predictions in CUB's own split$"):
             runner.result(COSMO)
 
@@ -131,7 +131,7 @@ class TestAlignment:
                 lago(own_release, f"rows_{stage}.npz"),
                 lambda about: {name: about[name][::-1] for name in ("seen_classes", "unseen_classes")},
             )
-        assert Runner(look_into(own_release), cache).result(COSMO) == runner.result(COSMO)
+        assert Runner(find_inputs(own_release), cache).result(COSMO) == runner.result(COSMO)
 
     def test_another_draw(self, own_release: Path, change: Change, cache: Cache):
         change(lago(own_release, "rows_val.npz"), lambda about: {"seen_val_seed": 8})
@@ -149,25 +149,25 @@ class TestCache:
 
         monkeypatch.setattr(module, "measure", fails)
         monkeypatch.setattr("cosmo.evaluation.stages.fit_seen_expert", fails)
-        again = Runner(look_into(release), cache)
+        again = Runner(find_inputs(release), cache)
         again.prepare([COSMO])
         assert again.result(COSMO) == first
 
     def test_a_changed_prediction_changes_the_result(
         self, own_release: Path, change: Change, cache: Cache, runner: Runner
     ):
-        before = Runner(look_into(own_release), cache).result(ALONE)
+        before = Runner(find_inputs(own_release), cache).result(ALONE)
         assert before == runner.result(ALONE)
         change(lago(own_release, "pred_gzsl_test.npz"), lambda old: {"pred_test": old["pred_test"][::-1]})
-        after = Runner(look_into(own_release), cache).result(ALONE)
+        after = Runner(find_inputs(own_release), cache).result(ALONE)
         assert after["acc_h"] < before["acc_h"] - 5
 
     def test_a_damaged_entry_is_computed_again(self, release: Path, tmp_path: Path):
         cache = Cache(tmp_path)
-        first = Runner(look_into(release), cache).result(ALONE)
+        first = Runner(find_inputs(release), cache).result(ALONE)
         (path,) = tmp_path.glob("trial-*.json")
         path.write_text("{")
-        assert Runner(look_into(release), cache).result(ALONE) == first
+        assert Runner(find_inputs(release), cache).result(ALONE) == first
 
     def test_trials_are_told_apart(self, runner: Runner):
         found = [
@@ -180,7 +180,7 @@ class TestCache:
 class TestPrepare:
     def test_each_expert_once_and_what_is_missing_is_left(self, release: Path, tmp_path: Path):
         said: list[str] = []
-        runner = Runner(look_into(release), Cache(tmp_path), report=said.append)
+        runner = Runner(find_inputs(release), Cache(tmp_path), report=said.append)
         wanted = [
             COSMO,
             Trial("CUB", "LAGO", "predictions", "Max-Softmax-1"),
@@ -196,7 +196,7 @@ class TestPrepare:
 
     def test_nothing_to_train(self, release: Path, tmp_path: Path):
         said: list[str] = []
-        Runner(look_into(release), Cache(tmp_path), report=said.append).prepare([ALONE])
+        Runner(find_inputs(release), Cache(tmp_path), report=said.append).prepare([ALONE])
         assert said == []
 
 
@@ -214,7 +214,7 @@ class TestFeatures:
         fields = {name: value for name, value in loadmat(path).items() if not name.startswith("__")}
         del fields["original_att"]
         savemat(path, {**fields, "att": fields["att"] - 0.5})
-        runner = Runner(look_into(own_release), Cache(tmp_path / "cache"))
+        runner = Runner(find_inputs(own_release), Cache(tmp_path / "cache"))
         trial = Trial("CUB", "LAGO", "features", "COSMO")
         runner.prepare([trial])
         with pytest.raises(Missing, match=r"^descriptions of CUB that LAGO can take: .*got -0\.5 to 0\.5"):
@@ -239,9 +239,9 @@ class TestFeatures:
 
 class TestJoint:
     def test_computed_once(self, release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-        first = Runner(look_into(release), Cache(tmp_path)).joint("CUB")
+        first = Runner(find_inputs(release), Cache(tmp_path)).joint("CUB")
         monkeypatch.setattr(module, "joint_table", None)
-        again = Runner(look_into(release), Cache(tmp_path)).joint("CUB")
+        again = Runner(find_inputs(release), Cache(tmp_path)).joint("CUB")
         assert first.to_csv() == again.to_csv()
         assert list(first.index) == ["COSMO, trained apart", "joint, held out", "joint, all seen"]
 

@@ -10,7 +10,7 @@ import cosmo.paper.runner as module
 from cosmo._core.cache import Cache
 from cosmo._core.extras import MissingExtra
 from cosmo.evaluation.published import published_numbers
-from cosmo.paper.inputs import DATASETS, Holding, look_into
+from cosmo.paper.inputs import DATASETS, Holding, find_inputs
 from cosmo.paper.runner import EXPERTS, Runner
 from cosmo.paper.tables import TABLES, fill, trials
 from cosmo.paper.trials import RULES, Trial
@@ -100,7 +100,7 @@ def main(runner: Runner) -> pd.DataFrame:
 @pytest.fixture
 def nothing(tmp_path: Path) -> Runner:
     (tmp_path / "xlsa17" / "CUB").mkdir(parents=True)
-    return Runner(look_into(tmp_path), Cache(tmp_path / "cache"))
+    return Runner(find_inputs(tmp_path), Cache(tmp_path / "cache"))
 
 
 class TestFill:

@@ -9,7 +9,7 @@ import pytest
 from scipy.io import loadmat, savemat
 
 from cosmo._core.cache import Cache
-from cosmo.cli._dataset import load
+from cosmo.cli._options import load_dataset as load
 from cosmo.data import GZSLDataset
 from cosmo.data.xlsa17 import known_groups
 from cosmo.evaluation.compare import Contender, compare

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from cosmo.paper.figures import draw_splits
 
 from cosmo._core.cache import Cache
-from cosmo.paper.figures import draw_splits
-from cosmo.paper.inputs import look_into
+from cosmo.paper.inputs import find_inputs
 from cosmo.paper.runner import Runner
 from cosmo.paper.tables import fill
 
@@ -22,7 +22,7 @@ def runner(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runne
     (folder / "xlsa17").mkdir()
     for name in ("AWA1", "SUN"):
         (folder / "xlsa17" / name).symlink_to(data_folder / "xlsa17" / name)
-    return Runner(look_into(folder), Cache(tmp_path_factory.mktemp("cache")))
+    return Runner(find_inputs(folder), Cache(tmp_path_factory.mktemp("cache")))
 
 
 def wide(frame: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -97,7 +97,7 @@ def test_splits_are_drawn_without_features(runner: Runner, dataset: str) -> None
 
 
 def test_the_whole_release_is_seen(data_folder: Path) -> None:
-    found = look_into(data_folder)
+    found = find_inputs(data_folder)
     assert found["CUB"].features == "res50"
     for dataset in ("CUB", "AWA1"):
         for method in ("LAGO", "f-CLSWGAN"):

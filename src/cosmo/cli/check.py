@@ -8,8 +8,8 @@ import json
 import pandas as pd
 from rich.text import Text
 
-from cosmo.cli._console import plain_console, progress
-from cosmo.cli._samples import add_project_options, project_of
+from cosmo.cli._options import add_project_options, load_project
+from cosmo.cli._progress import PlainConsole, progress
 from cosmo.data.check import Finding, class_counts, examine
 from cosmo.data.samples import ProjectData
 
@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    project = project_of(args)
+    project = load_project(args)
     with progress(quiet=args.quiet) as step:
         step(f"reading {project.samples}")
         data = project.load()
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(_document(data, counts, findings), indent=2))
         return status
-    console = plain_console(highlight=False, soft_wrap=True)
+    console = PlainConsole()
     if not args.quiet:
         for line in _lines(data, counts):
             console.print(line)

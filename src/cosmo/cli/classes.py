@@ -1,4 +1,4 @@
-"""`cosmo classes`: which classes a model knows; more of them, without training."""
+"""`cosmo classes`: list, add and promote the classes of a model."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cosmo.cli._console import plain_console, progress
-from cosmo.cli._samples import add_model_option, add_sample_options, load_model, rows_of, samples_of
+from cosmo.cli import _options
+from cosmo.cli._progress import PlainConsole, progress
 from cosmo.data import DataError, match_labels, read_descriptions
 from cosmo.data.samples import SampleSet
 from cosmo.io.model import Model
 
 _EPILOG = """\
+The file of the model is replaced in one step unless --out names another one.
+
 examples:
   cosmo classes list model.cosmo
   cosmo classes add model.cosmo --class gift_card --description "The customer asks about gift cards."
   cosmo classes add model.cosmo --descriptions more.csv --out larger.cosmo
   cosmo classes promote model.cosmo new-samples.csv
   cosmo classes promote model.cosmo photographs --class okapi
-
-The model is changed in place, whole or not at all, unless --out names another file.
 """
 
 _LONGEST = 80
@@ -34,12 +34,11 @@ _LONGEST = 80
 
 def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
-    options = argparse.ArgumentParser(
-        prog="cosmo classes",
-        description="List the classes of a model, add some by description, or make an unseen class a seen\n"
-        "one once there are samples of it.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    options = _options.make_parser(
+        "classes",
+        "List the classes of a model, add classes by description, or promote an unseen class to a seen one\n"
+        "once there are samples of it.",
+        _EPILOG,
     )
     verbs = options.add_subparsers(dest="verb", required=True, metavar="list | add | promote")
 
@@ -51,40 +50,46 @@ def parser() -> argparse.ArgumentParser:
             epilog=_EPILOG,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        add_model_option(one)
+        _options.add_model_option(one)
         return one
 
     one = verb("list", "print the classes of a model")
     one.add_argument("--json", action="store_true", help="print as JSON")
 
-    one = verb("add", "recognise more classes by their descriptions; nothing is trained")
-    add = one.add_argument
-    add("--descriptions", metavar="FILE", help="of the new classes, like those of the training")
+    one = verb("add", "add unseen classes by their descriptions, without training")
+    add = _options.group(one, "new classes")
+    add(
+        "--descriptions",
+        metavar="FILE",
+        help="descriptions of the new classes, with the columns of the training",
+    )
     add("--class", dest="names", action="append", default=[], metavar="NAME", help="a new class")
     add("--description", dest="texts", action="append", default=[], metavar="TEXT",
-        help="what it is, in words; repeat both for several classes")  # fmt: skip
+        help="its description; repeat both options for several classes")  # fmt: skip
     _add_output(one)
 
-    one = verb("promote", "teach the seen expert an unseen class of which there are samples now")
-    add = one.add_argument
-    add("samples", metavar="SAMPLES", help="samples of the classes; of seen classes, they are passed over")
+    one = verb("promote", "train the seen expert on samples of unseen classes, which become seen")
+    one.add_argument(
+        "samples", metavar="SAMPLES", help="samples of the classes; those of seen classes are ignored"
+    )
+    add = _options.add_sample_options(one)
     add("--class", dest="names", action="append", default=[], metavar="NAME",
         help="promote this class only; all samples are of it if they have no labels")  # fmt: skip
     add("--training", metavar="FILE",
-        help="samples and labels of the seen classes, for experts that must be fitted anew")  # fmt: skip
-    add_sample_options(one)
+        help="samples and labels of the seen classes, for experts that must be trained again")  # fmt: skip
     _add_output(one)
     return options
 
 
-def _add_output(options: argparse.ArgumentParser) -> None:
-    options.add_argument("--out", metavar="FILE", help="where to write (default: in place)")
-    options.add_argument("-q", "--quiet", action="store_true", help="no progress")
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    add = _options.group(parser, "output")
+    add("--out", metavar="FILE", help="file to write (default: in place)")
+    _options.add_quiet(add)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    model = load_model(args)
+    model = _options.load_model(args)
     if args.verb == "list":
         return _list(model, args.json)
     with progress(quiet=args.quiet) as step:
@@ -92,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         out = Path(args.out or args.model)
         model.save(out)
         step(f"wrote {out}")
-    done = "unseen classes added" if args.verb == "add" else "classes that are seen now"
+    done = "unseen classes added" if args.verb == "add" else "classes promoted"
     print(f"{done}: {', '.join(names)}")
     seen = int(model.classes["seen"].sum())
     print(f"{seen} seen and {len(model.classes) - seen} unseen classes in {out}")
@@ -104,7 +109,7 @@ def _list(model: Model, as_json: bool) -> int:
     if as_json:
         print(json.dumps([{"class": name, **row} for name, row in _records(classes)], indent=2))
         return 0
-    console = plain_console(highlight=False, soft_wrap=True)
+    console = PlainConsole()
     width = max(len(str(name)) for name in classes.index)
     for name, row in _records(classes):
         text = str(row.get("description", ""))
@@ -119,7 +124,7 @@ def _records(classes: pd.DataFrame) -> list[tuple[Any, dict[Any, Any]]]:
 
 def _add(args: argparse.Namespace, model: Model) -> list[str]:
     if (args.descriptions is None) == (not args.names):
-        raise ValueError("give either --descriptions FILE, or --class NAME --description TEXT")
+        raise ValueError("give either --descriptions FILE or --class NAME --description TEXT")
     if len(args.names) != len(args.texts):
         raise ValueError(f"{len(args.names)} --class but {len(args.texts)} --description; give one for each")
     if len(set(args.names)) < len(args.names):
@@ -135,10 +140,10 @@ def _add(args: argparse.Namespace, model: Model) -> list[str]:
     new: Any = dict(zip(names, args.texts, strict=True))
     if args.descriptions is not None:
         new = read_descriptions(args.descriptions)
-        # A file of all classes, the new ones among them, does as well.
+        # The file may describe the known classes, too.
         new = new[~new.index.astype(str).isin(model.classes.index.astype(str))]
         if len(new) == 0:
-            raise DataError(f"{args.descriptions}: the model knows all of these classes already")
+            raise DataError(f"{args.descriptions}: the model has all of these classes already")
     model.add_classes(new)
     return [str(name) for name in (new if isinstance(new, dict) else new.index)]
 
@@ -152,7 +157,7 @@ def _promote(args: argparse.Namespace, model: Model) -> list[str]:
     wanted = match_labels(args.names, classes.index) if args.names else unseen
     if args.training is None and model.needs_training:
         seen = type(model.cosmo.experts_.seen).__name__
-        raise ValueError(f"{seen} must be fitted again: give --training FILE, as in the training")
+        raise ValueError(f"{seen} must be trained again: give the training samples by --training FILE")
     rows, labels = _labelled_rows(args, model, wanted[0] if len(args.names) == 1 else None)
     if not args.names:
         wanted = unseen[unseen.isin(labels)]
@@ -168,7 +173,7 @@ def _promote(args: argparse.Namespace, model: Model) -> list[str]:
         if len(own) == 0:
             raise DataError(f"{args.samples} has no samples of {name!r}")
         model.promote(name, own, training=training)
-        if training is not None:  # it is a seen class for the next one
+        if training is not None:  # for the next class
             training = np.concatenate([training[0], own]), training[1].append(pd.Index([name] * len(own)))
         promoted.append(f"{name} ({len(own)} samples)")
     return promoted
@@ -177,10 +182,10 @@ def _promote(args: argparse.Namespace, model: Model) -> list[str]:
 def _labelled_rows(
     args: argparse.Namespace, model: Model, label: Hashable | None = None
 ) -> tuple[NDArray[Any], pd.Index]:
-    """Return samples as rows, and their classes; `label` is that of samples that come without."""
-    samples = samples_of(args, model)
+    """Return rows and their classes; `label` is that of samples without labels."""
+    samples = _options.load_samples(args, model)
     if samples.labels is None and label is not None:
         samples = SampleSet(samples.items, pd.Index([label] * len(samples)))
     labels = match_labels(samples.labelled(args.samples), model.classes.index)
-    rows, samples = rows_of(args, model, SampleSet(samples.items, labels))
+    rows, samples = _options.encode_samples(args, model, SampleSet(samples.items, labels))
     return np.asarray(rows), samples.labelled(args.samples)

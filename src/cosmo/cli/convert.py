@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from cosmo.cli._console import plain_console, progress
+from cosmo.cli._progress import PlainConsole, progress
 from cosmo.data import DataError, GZSLDataset, read_xlsa17, write_xlsa17
 from cosmo.data.plain import read_plain, write_plain
 
@@ -58,9 +58,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             write_xlsa17(dataset, target, features=args.features, descriptions=args.descriptions)
     if not args.quiet:
-        plain_console(highlight=False, soft_wrap=True).print(
-            f"{target}: {', '.join(sorted(path.name for path in target.iterdir()))}"
-        )
+        PlainConsole().print(f"{target}: {', '.join(sorted(path.name for path in target.iterdir()))}")
     return 0
 
 

@@ -7,7 +7,7 @@ import json
 import textwrap
 from dataclasses import asdict
 
-from cosmo.cli._console import plain_console, progress
+from cosmo.cli._progress import PlainConsole, progress
 from cosmo.data.download import ARCHIVES, fetch
 
 _EPILOG = """\
@@ -58,11 +58,11 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps([asdict(archive) for archive in ARCHIVES.values()], indent=2))
         else:
-            plain_console(highlight=False, soft_wrap=True).print(_listing())
+            PlainConsole().print(_listing())
         return 0
     with progress(quiet=args.quiet) as step:
         fetched = fetch(args.name, args.to, urls=args.url, sha256=args.sha256, report=step)
-    plain_console(highlight=False, soft_wrap=True).print(
+    PlainConsole().print(
         f"{fetched.folder}\n{fetched.file}: {fetched.checksum}"
         + (" (trusted on first use)" if fetched.trusted_on_first_use else "")
     )

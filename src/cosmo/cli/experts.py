@@ -1,4 +1,4 @@
-"""`cosmo experts`: what there is to choose from."""
+"""`cosmo experts`: list the experts."""
 
 from __future__ import annotations
 
@@ -7,31 +7,21 @@ import json
 import textwrap
 from typing import Any
 
-from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS, make_unseen_expert
+from cosmo.cli._options import make_parser
+from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS
 
-_MORE = """
-A colon after the name of an unseen expert adds parameters (lago:variant=k-soft,n_groups=40) or
-names one of its settings (dem:CUB, the published one; f-clswgan:fast, for a CPU). Those that need torch:
-pip install 'cosmo-gzsl[torch]'.
+_NOTES = """
+Parameters or a preset may follow the name of an unseen expert: lago:variant=k-soft,n_groups=40; dem:CUB
+(published setting); f-clswgan:fast (for a CPU). Experts that need torch: pip install 'cosmo-gzsl[torch]'.
 In Python, any scikit-learn classifier with predict_proba can be the seen expert."""
-
-
-def expert_name(text: str) -> str:
-    """Return the name of an unseen expert as given, or tell argparse what is wrong with it."""
-    try:
-        make_unseen_expert(text)
-    except (ValueError, TypeError) as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
-    options = argparse.ArgumentParser(
-        prog="cosmo experts",
-        description="List the experts that `cosmo run --unseen` and `--seen` take.",
-        epilog="example:\n  cosmo experts --json | jq .unseen",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    options = make_parser(
+        "experts",
+        "List the experts that `cosmo run --unseen` and `--seen` take, with references and requirements.",
+        "examples:\n  cosmo experts\n  cosmo experts --json | jq .unseen",
     )
     options.add_argument("--json", action="store_true", help="print as JSON")
     return options
@@ -64,5 +54,5 @@ def run(args: argparse.Namespace) -> int:
     print("\nseen experts, which classify classes with examples (--seen):\n")
     for name, text in SEEN_EXPERTS.items():
         print(f"  {name:<9} {text}")
-    print(_MORE)
+    print(_NOTES)
     return 0

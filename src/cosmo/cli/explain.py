@@ -1,4 +1,4 @@
-"""`cosmo explain`: how a sample gets its class, step by step."""
+"""`cosmo explain`: show how samples get their classes, step by step."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from cosmo.classifier.combinations import OperatingPoint
 from cosmo.classifier.explain import Explanation
-from cosmo.cli._console import plain_console, progress
-from cosmo.cli._samples import add_model_option, add_sample_options, load_model, rows_of, samples_of
-from cosmo.io.model import Model
+from cosmo.cli import _options
+from cosmo.cli._progress import PlainConsole, progress
 
 _EPILOG = """\
+Rows are counted from 1, without the header. Labels, where the file has them, are shown but not used.
+
 examples:
   cosmo explain model.cosmo test.csv                    the first sample
   cosmo explain model.cosmo test.csv --row 3 14
   cosmo explain model.cosmo pictures --row 7 --picture walk     writes walk.png and walk.svg
-
-Rows are counted from 1, without the header. Labels, where the file has them, are shown but not used.
 """
 
 _LONGEST = 100
@@ -27,22 +27,27 @@ _LONGEST = 100
 
 def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
-    options = argparse.ArgumentParser(
-        prog="cosmo explain",
-        description="Show what both experts say about a sample, what the gate believes, and how that\n"
-        "becomes the answer.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    options = _options.make_parser(
+        "explain",
+        "Show the probabilities of both experts and the gate for a sample, and how they give the prediction.",
+        _EPILOG,
     )
-    add_model_option(options)
-    add = options.add_argument
-    add("samples", metavar="SAMPLES", help="samples like those of the training")
-    add_sample_options(options, skip=False)
-    add("--row", type=int, nargs="+", default=[1], metavar="N", help="which samples (default %(default)s)")
-    add("--top", type=int, default=5, metavar="N", help="how many classes to show (default %(default)s)")
+    _options.add_model_option(options)
+    options.add_argument("samples", metavar="SAMPLES", help="samples of the same kind as in training")
+    add = _options.add_sample_options(options, skip=False)
+    add(
+        "--row",
+        type=int,
+        nargs="+",
+        default=[1],
+        metavar="N",
+        help="numbers of samples (default %(default)s)",
+    )
+    add = _options.group(options, "output")
+    add("--top", type=int, default=5, metavar="N", help="number of classes to show (default %(default)s)")
     add("--picture", metavar="FILE",
-        help="draw it as FILE.png and FILE.svg; with several rows, their numbers are added")  # fmt: skip
-    add("-q", "--quiet", action="store_true", help="no progress")
+        help="draw FILE.png and FILE.svg; with several rows, their numbers are appended")  # fmt: skip
+    _options.add_quiet(add)
     return options
 
 
@@ -51,59 +56,54 @@ def run(args: argparse.Namespace) -> int:
     if args.top < 1:
         raise ValueError(f"--top must be at least 1, got {args.top}")
     with progress(quiet=args.quiet):
-        model = load_model(args)
-        samples = samples_of(args, model)
+        model = _options.load_model(args)
+        samples = _options.load_samples(args, model)
         for row in args.row:
             if not 1 <= row <= len(samples):
                 raise ValueError(f"--row {row}: {args.samples} has rows 1 to {len(samples)}")
-        chosen = samples.take(np.array(args.row) - 1)
-        rows, chosen = rows_of(args, model, chosen)
+        rows, chosen = _options.encode_samples(args, model, samples.take(np.array(args.row) - 1))
         explanation = model.cosmo.explain(model.encode(rows))
-    console = plain_console(highlight=False, soft_wrap=True)
-    for i in range(len(chosen)):
+    console = PlainConsole()
+    for i, row in enumerate(args.row):
         truth = None if chosen.labels is None else chosen.labels[i]
-        console.print(_walk(model, explanation, i, args.row[i], _shown(chosen.items, i), truth, args.top))
+        heading = (
+            f"row {row}" + _text(chosen.items, i) + (f"   (true class: {truth})" if truth is not None else "")
+        )
+        console.print(heading)
+        console.print(_walkthrough(explanation, i, model.cosmo.operating_point_, args.top))
         if args.picture:
-            stem = (
-                Path(args.picture).with_suffix("")
-                if Path(args.picture).suffix in (".png", ".svg")
-                else args.picture
-            )
-            name = f"{stem}-{args.row[i]}" if len(args.row) > 1 else str(stem)
+            path = Path(args.picture)
+            stem = path.with_suffix("") if path.suffix in (".png", ".svg") else path
+            name = f"{stem}-{row}" if len(args.row) > 1 else str(stem)
             console.print(f"picture: {_draw(explanation, i, truth, args.top, name)}\n")
     return 0
 
 
-def _shown(items: Any, i: int) -> str:
-    """Return what can be shown of a sample in a line: a text, a path, nothing of numbers."""
+def _text(items: Any, i: int) -> str:
+    """Return a text or path, shortened; nothing for a row of features."""
     if not isinstance(items, list):
         return ""
     text = str(items[i])
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return f": {text}" if len(text) <= _LONGEST else f": {text[:_LONGEST]}…"
 
 
-def _walk(
-    model: Model, explanation: Explanation, i: int, row: int, item: str, truth: object, top: int
-) -> str:
-    point = model.cosmo.operating_point_
+def _walkthrough(explanation: Explanation, i: int, point: OperatingPoint, top: int) -> str:
     table = explanation.table(i)
-    answer = table.iloc[0]
+    prediction = table.iloc[0]
 
     def best(domain: str, column: str) -> str:
         part = table[table["domain"] == domain].sort_values(column, ascending=False, kind="stable").head(3)
         return ", ".join(f"{name} {value:.3f}" for name, value in part[column].items())
 
     lines = [
-        f"row {row}"
-        + (f": {item}" if item else "")
-        + (f"   (true class: {truth})" if truth is not None else ""),
-        f"  1. The seen expert says    {best('seen', 'expert')}",
-        f"     The unseen expert says  {best('unseen', 'expert')}",
-        f"  2. The gate: p(seen) {1 - explanation.p_unseen[i]:.3f} (score {explanation.gate_score[i]:.3f}, "
+        f"  1. Seen expert:    {best('seen', 'expert')}",
+        f"     Unseen expert:  {best('unseen', 'expert')}",
+        f"  2. Gate: p(seen) {1 - explanation.p_unseen[i]:.3f} (score {explanation.gate_score[i]:.3f}, "
         f"threshold {point.threshold:.3f}, softness {point.softness:g})",
-        f"  3. Smoothed where they are not believed, they say  {best('seen', 'smoothed')} (seen)",
-        f"     and  {best('unseen', 'smoothed')} (unseen)",
-        f"  4. Answer: {table.index[0]} ({answer['domain']} class), probability {answer['result']:.3f}",
+        f"  3. After smoothing:  {best('seen', 'smoothed')} (seen)",
+        f"                       {best('unseen', 'smoothed')} (unseen)",
+        f"  4. Prediction: {table.index[0]} ({prediction['domain']} class), "
+        f"probability {prediction['result']:.3f}",
     ]
     listing = table.head(top).to_string(float_format="{:.3f}".format)
     return "\n".join([*lines, "", *(f"     {line}" for line in listing.splitlines()), ""])

@@ -6,10 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
-from cosmo.cli._console import plain_console, progress
-from cosmo.cli._samples import add_project_options, project_of
-from cosmo.cli._workers import add_worker_options, workers_from
-from cosmo.cli.experts import expert_name
+from cosmo.cli import _options
+from cosmo.cli._progress import PlainConsole, progress
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS
 from cosmo.gates import GATES
 from cosmo.io.model import Model, card_text
@@ -18,61 +16,67 @@ _EPILOG = """\
 unseen experts (--unseen): {unseen}
 seen experts (--seen): {seen}
 gates (--gate): {gates}
-`cosmo experts` explains them.
+`cosmo experts` describes them.
+
+A training that was stopped resumes from --cache. Equal samples, options and seeds give equal files. Many
+texts or pictures can be encoded by --jobs processes or on a cluster (--engine dask --scheduler ADDRESS), with
+--cache and the pictures on storage that all machines share.
 
 examples:
   cosmo fit                         the project in this folder
   cosmo fit birds.csv --label species --descriptions species.csv --out birds.cosmo
   cosmo fit requests.csv --text request --label intent --descriptions intents.json
   cosmo fit pictures --descriptions attributes.csv --unseen lago --gate evidence
-
-A training that was stopped goes on where it was (--cache). Equal samples, options and seeds give equal files.
-
-Many texts or pictures can be encoded by --jobs processes, or on a cluster: --engine dask --scheduler ADDRESS,
-with --cache, and the pictures, on storage that all machines share.
 """
+
+_PRINTED = (
+    "seen classes",
+    "unseen classes",
+    "seen expert",
+    "unseen expert",
+    "chosen",
+    "gate",
+    "operating point",
+)
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
-    options = argparse.ArgumentParser(
-        prog="cosmo fit",
-        description="Train on labelled samples and descriptions of all classes; write the model to a file.\n"
-        "Classes that are described but have no samples are recognised, too.",
-        epilog=_EPILOG.format(
+    options = _options.make_parser(
+        "fit",
+        "Train on labelled samples and descriptions of all classes, and write the model to a file. Classes\n"
+        "that are described but have no samples are recognised, too.",
+        _EPILOG.format(
             unseen=", ".join(UNSEEN_EXPERTS), seen=", ".join(SEEN_EXPERTS), gates=", ".join(GATES)
         ),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_project_options(options)
-    add = options.add_argument
-    add("--unseen", type=expert_name, metavar="NAME",
-        help="expert for classes by description (default: chosen by the kind of descriptions)")  # fmt: skip
+    _options.add_project_options(options)
+    add = _options.group(options, "experts and gates")
+    add("--unseen", type=_options.expert_name, metavar="NAME",
+        help="zero-shot expert (default: chosen by the kind of descriptions)")  # fmt: skip
     add("--seen", choices=list(SEEN_EXPERTS), metavar="NAME",
         help="expert for classes with samples (default: logistic; logistic-unit for texts)")  # fmt: skip
     add("--gate", choices=list(GATES), metavar="NAME",
-        help="what tells samples of the ones from those of the others (default: confidence)")  # fmt: skip
-    add("--seed", type=int, help="draws what is held out (default 0)")
-    add("--jobs", type=int, metavar="N",
-        help="processes that encode texts and pictures (default: this one)")  # fmt: skip
-    add_worker_options(options)
-    add("--out", default="model.cosmo", metavar="FILE", help="where to write (default %(default)s)")
-    add("-q", "--quiet", action="store_true", help="no progress")
+        help="gate between seen and unseen classes (default: confidence)")  # fmt: skip
+    add("--seed", type=int, help="seed of the validation split (default 0)")
+    _options.add_worker_options(options, "processes that encode texts and pictures", default=False)
+    add = _options.group(options, "output")
+    add("--out", default="model.cosmo", metavar="FILE", help="file to write (default %(default)s)")
+    _options.add_quiet(add)
     return options
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    project = project_of(args)
+    project = _options.load_project(args)
     out = Path(args.out)
     if out.is_dir() or not out.parent.is_dir():
-        raise ValueError(
-            f"--out {out}: " + ("a folder; name a file" if out.is_dir() else "there is no such folder")
-        )
+        reason = "a folder; name a file" if out.is_dir() else "there is no such folder"
+        raise ValueError(f"--out {out}: {reason}")
     workers = None  # this process with all its threads
     if args.engine == "dask" or args.scheduler is not None or args.jobs is not None:
         args.jobs = args.jobs if args.jobs is not None else os.cpu_count() or 1
-        workers = workers_from(args)
+        workers = _options.make_workers(args)
     with progress(quiet=args.quiet) as step:
         step(f"reading {project.samples} and {project.descriptions}")
         data = project.load()
@@ -82,27 +86,19 @@ def run(args: argparse.Namespace) -> int:
         )
         model.save(out)
         step(f"wrote {out}, {out.stat().st_size / 1000:.0f} kB")
-    print_fit(model)
+    _print(model)
     return 0
 
 
-def print_fit(model: Model) -> None:
-    """Print what was chosen, and how good it is on what was held out in training."""
+def _print(model: Model) -> None:
     card = model.card()
-    console = plain_console(highlight=False, soft_wrap=True)
-    shown = (
-        "seen classes",
-        "unseen classes",
-        "seen expert",
-        "unseen expert",
-        "chosen",
-        "gate",
-        "operating point",
-    )
-    console.print(card_text({name: card[name] for name in shown}))
-    validation = card["validation"]
+    console = PlainConsole()
+    console.print(card_text({name: card[name] for name in _PRINTED}))
+    percent = {
+        name: f"{100 * card['validation'][name]:.1f}" for name in ("acc_ts", "acc_tr", "acc_h", "ausuc")
+    }
     console.print(
-        "\nValidation, on classes that played unseen and on other samples of the rest, in percent:\n"
-        f"Acc_ts {100 * validation['acc_ts']:.1f} (unseen), Acc_tr {100 * validation['acc_tr']:.1f} (seen), "
-        f"Acc_H {100 * validation['acc_h']:.1f}, AUSUC {100 * validation['ausuc']:.1f}"
+        "\nValidation, on held-out classes and on other samples of the remaining ones, in percent:\n"
+        f"Acc_ts {percent['acc_ts']} (unseen), Acc_tr {percent['acc_tr']} (seen), "
+        f"Acc_H {percent['acc_h']}, AUSUC {percent['ausuc']}"
     )

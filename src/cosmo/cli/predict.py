@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from cosmo._core.engines import make_engine
-from cosmo.cli._console import plain_console, progress
-from cosmo.cli._samples import add_model_option, load_model
-from cosmo.cli._workers import add_worker_options, workers_from
+from cosmo.cli._options import add_model_option, add_worker_options, load_model, make_workers
+from cosmo.cli._progress import PlainConsole, progress
 from cosmo.io.partitions import is_partitioned, predict_partitions
 from cosmo.io.streaming import predict_stream
 
@@ -62,9 +60,7 @@ def parser() -> argparse.ArgumentParser:
         "partitioned input")  # fmt: skip
     add("--format", choices=["parquet", "csv", "jsonl"],
         help="of the files for partitioned input (default parquet)")  # fmt: skip
-    add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
-        help="partitions at the same time (default: one for each processor, %(default)s)")  # fmt: skip
-    add_worker_options(options)
+    add_worker_options(options, "partitions at the same time")
     add("--keep", nargs="+", default=[], metavar="COLUMN", help="columns of the input to pass on")
     add("--top", type=int, default=3, metavar="K", help="how many classes to name (default %(default)s)")
     add("--text", metavar="COLUMN", help="the samples are texts, in this column")
@@ -106,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         step(f"loading {args.model}")
         model = load_model(args)
         if partitioned:
-            workers = workers_from(args)
+            workers = make_workers(args)
             with make_engine(args.engine, scheduler=workers.scheduler, jobs=args.jobs, report=step) as engine:
                 summary = predict_partitions(
                     model, args.input, args.out, engine=engine, format=args.format or "parquet", **options
@@ -118,9 +114,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None and not args.quiet:
         found = f", {summary.found} of them from an earlier run" if summary.found else ""
         skipped = f"; {summary.skipped} samples left out" if summary.skipped else ""
-        plain_console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"{args.out}: {summary.rows} rows{found}{skipped}"
-        )
+        PlainConsole(stderr=True).print(f"{args.out}: {summary.rows} rows{found}{skipped}")
     return 0
 
 

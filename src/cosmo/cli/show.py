@@ -1,27 +1,25 @@
-"""`cosmo show`: a model's card."""
+"""`cosmo show`: print a model's card."""
 
 from __future__ import annotations
 
 import argparse
 import json
 
+from cosmo.cli._options import add_quiet, make_parser
 from cosmo.io.model import Model, card_text
 from cosmo.io.model_file import read_card
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
-    options = argparse.ArgumentParser(
-        prog="cosmo show",
-        description="Print the card of a model: its training data, experts, gate and validation.",
-        epilog="examples:\n  cosmo show model.cosmo\n  cosmo show model.cosmo --json | jq .validation",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    options = make_parser(
+        "show",
+        "Print the card of a model: its training data, experts, gate and validation.",
+        "examples:\n  cosmo show model.cosmo\n  cosmo show model.cosmo --json | jq .validation",
     )
     options.add_argument("model", metavar="MODEL", help="file that `cosmo fit` wrote")
     options.add_argument("--json", action="store_true", help="print as JSON")
-    options.add_argument(
-        "-q", "--quiet", action="store_true", help="check that the file is whole, print nothing"
-    )
+    add_quiet(options.add_argument, "check that the file is complete, print nothing")
     return options
 
 

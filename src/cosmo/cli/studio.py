@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cosmo._core.extras import require
-from cosmo.cli._console import progress
-from cosmo.cli._samples import add_sample_options, load_model, rows_of, samples_of
+from cosmo.cli._options import add_sample_options, encode_samples, load_model, load_samples
+from cosmo.cli._progress import progress
 from cosmo.data import DataError
 
 if TYPE_CHECKING:
@@ -106,10 +106,10 @@ def _live(args: argparse.Namespace, step: Callable[[str], None]) -> Live:
     step(f"loading {args.model}")
     model = load_model(args)
     if args.samples is not None:
-        samples = samples_of(args, model, test=True)
+        samples = load_samples(args, model, test=True)
         samples.labelled(args.samples)
         step(f"asking it about {len(samples)} samples")
-        rows, samples = rows_of(args, model, samples)
+        rows, samples = encode_samples(args, model, samples)
         items = samples.items if isinstance(samples.items, list) else None
         shown = Samples(model.encode(rows), samples.labelled(args.samples), items)
         return Live(model, shown, title=Path(args.samples).resolve().name)

@@ -1,12 +1,10 @@
-"""What of the paper's data a folder holds, and what is missing.
-
-A folder is laid out as the benchmark and the authors' release are::
+"""The paper's data in a folder, laid out as the benchmark and the authors' release::
 
     xlsa17/CUB/att_splits.mat               classes, descriptions and splits
     xlsa17/CUB/res101.mat                   features (any name that is not *_splits or labels)
-    predictions/LAGO/CUB/pred_gzsl_*.npz    what the authors' experts predicted, with rows_*.npz
+    predictions/LAGO/CUB/pred_gzsl_*.npz    predictions of the authors' experts, with rows_*.npz
 
-Every part may be absent; what needs it says so.
+Any file may be absent; what needs it raises `Missing`.
 """
 
 from __future__ import annotations
@@ -21,20 +19,18 @@ import pandas as pd
 from cosmo.data import DataError, GZSLDataset, Split, load_glyphs, read_xlsa17, read_xlsa17_split
 from cosmo.data.splits import PUBLISHED_SEEDS
 
-__all__ = ["DATASETS", "Holding", "Missing", "look_into"]
-
 DATASETS = ("AWA1", "SUN", "CUB", "FLO")
-_PREDICTED = {"LAGO": "LAGO", "f-CLSWGAN": "fCLSWGAN"}  # method -> its folder
+_PREDICTION_FOLDERS = {"LAGO": "LAGO", "f-CLSWGAN": "fCLSWGAN"}
 _FILES = ("pred_gzsl_val.npz", "rows_val.npz", "pred_gzsl_test.npz", "rows_test.npz")
 
 
 class Missing(LookupError):
-    """A result needs data that is not there; the message says which."""
+    """An input of a result is absent; the message names it."""
 
 
 @dataclass(frozen=True)
 class Holding:
-    """What there is of one data set.
+    """Files of one data set.
 
     Parameters
     ----------
@@ -55,7 +51,7 @@ class Holding:
 
     @property
     def seed(self) -> int:
-        """Draws the validation split: the authors' number where there is one."""
+        """Seed of the validation split: the authors' where it is published."""
         return PUBLISHED_SEEDS.get(self.name, 0)
 
     @property
@@ -64,7 +60,7 @@ class Holding:
         return "AWA" if self.name == "AWA1" else self.name
 
     def dataset(self, *, recorded: bool = False) -> GZSLDataset:
-        """Return the data set; `recorded` asks for descriptions as recorded, where the file has them."""
+        """Return the data set; with `recorded`, original descriptions where the file has them."""
         if self.name == "glyphs":
             return load_glyphs()
         if self.folder is None or self.features is None:
@@ -78,7 +74,7 @@ class Holding:
             return read_xlsa17(folder, features=self.features)
 
     def split(self) -> tuple[pd.Index, Split]:
-        """Return labels and split, for which features are not needed."""
+        """Return labels and split, without features."""
         if self.name == "glyphs":
             data = load_glyphs()
             return data.labels, data.split
@@ -94,9 +90,8 @@ class Holding:
 
     def published_predictions(self, method: str) -> Path:
         """Return the folder of a method's published predictions."""
-        where = (
-            f"published predictions of {method}: predictions/{_PREDICTED.get(method, method)}/{self.name}/"
-        )
+        folder_name = _PREDICTION_FOLDERS.get(method, method)
+        where = f"published predictions of {method}: predictions/{folder_name}/{self.name}/"
         if method not in self.predictions:
             raise Missing(where)
         folder = self.predictions[method]
@@ -106,20 +101,20 @@ class Holding:
         return folder
 
 
-def look_into(folder: str | os.PathLike[str] | None, *, features: str | None = None) -> dict[str, Holding]:
-    """Return what a folder holds, by data set; `glyphs`, which is built in, is always there.
+def find_inputs(folder: str | os.PathLike[str] | None, *, features: str | None = None) -> dict[str, Holding]:
+    """Return the files of each data set in a folder; the built-in `glyphs` is always included.
 
     Parameters
     ----------
     folder : path or None
-        None: there is only the built-in data set.
+        None: only the built-in data set.
     features : str, optional
-        Name of the features file to take where a data set has several; by default `res101`, or the first.
+        Name of the features file where a data set has several; by default `res101`, or the first.
 
     Raises
     ------
     DataError
-        If nothing of the paper's data is there, or no features file of that name.
+        If the folder has none of the paper's data, or no features file of that name.
 
     Examples
     --------
@@ -127,7 +122,7 @@ def look_into(folder: str | os.PathLike[str] | None, *, features: str | None = N
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     Path(folder, "xlsa17", "CUB").mkdir(parents=True)
     ...     Path(folder, "xlsa17", "CUB", "res101.mat").touch()
-    ...     found = look_into(folder)
+    ...     found = find_inputs(folder)
     >>> found["CUB"].features, found["SUN"].features
     ('res101', None)
     """
@@ -136,23 +131,23 @@ def look_into(folder: str | os.PathLike[str] | None, *, features: str | None = N
     root = Path(folder)
     if not root.is_dir():
         raise DataError(f"{root}: no such folder")
-    found = {name: _hold(root, name, features) for name in DATASETS}
+    found = {name: _dataset_files(root, name, features) for name in DATASETS}
     if not any(one.folder or one.predictions for one in found.values()):
         raise DataError(
-            f"{root}: holds none of {', '.join(DATASETS)}; expected are folders such as xlsa17/CUB "
+            f"{root}: has none of {', '.join(DATASETS)}; expected are folders such as xlsa17/CUB "
             "(att_splits.mat, res101.mat) and predictions/LAGO/CUB"
         )
     if features is not None and all(one.features != features for one in found.values()):
-        raise DataError(f"{root}: there is no xlsa17/*/{features}.mat; the name is given without .mat")
+        raise DataError(f"{root}: there is no xlsa17/*/{features}.mat; give the name without .mat")
     return {**found, "glyphs": Holding("glyphs")}
 
 
-def _hold(root: Path, name: str, features: str | None) -> Holding:
+def _dataset_files(root: Path, name: str, features: str | None) -> Holding:
     folder = root / "xlsa17" / name
     files = sorted(path.stem for path in folder.glob("*.mat"))
     files = [stem for stem in files if not stem.endswith("_splits") and stem != "labels"]
     wanted = [stem for stem in (features, "res101") if stem in files] + files
-    predictions = {method: root / "predictions" / kept / name for method, kept in _PREDICTED.items()}
+    predictions = {method: root / "predictions" / kept / name for method, kept in _PREDICTION_FOLDERS.items()}
     return Holding(
         name,
         folder if folder.is_dir() else None,

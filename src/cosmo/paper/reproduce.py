@@ -1,4 +1,4 @@
-"""Part after part of the paper, from one runner."""
+"""Sections of the reproduction: the paper's tables and figures, from one runner."""
 
 from __future__ import annotations
 
@@ -6,26 +6,36 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from cosmo._core.extras import MissingExtra
 from cosmo._core.files import write_whole
-from cosmo.evaluation.published import published_numbers
-from cosmo.paper.document import FROM, Picture, Section, TableOfText, as_latex, shown
-from cosmo.paper.figures import PLANE_RULES, draw_planes, draw_splits, draw_walkthrough
+from cosmo.classifier.combinations import Combination, GatedMixture
+from cosmo.classifier.explain import explain
+from cosmo.data.splits import Protocol, authors_hold_out
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.paper.document import SOURCE_NAMES, Picture, Section, findings, joint_text, text_tables
 from cosmo.paper.inputs import Missing
 from cosmo.paper.runner import Runner
 from cosmo.paper.tables import TABLES, fill, trials
 from cosmo.paper.trials import SOURCES, Search, Source, Trial, fitted
 from cosmo.viz.page import paper_view
 from cosmo.viz.page.sets import Way
-from cosmo.viz.plots import published_points, save_figure
-
-__all__ = ["PARTS", "Reproduction"]
+from cosmo.viz.plots import (
+    PlanePanel,
+    plot_hold_out,
+    plot_planes,
+    plot_splits,
+    plot_walkthrough,
+    published_points,
+    save_figure,
+)
+from cosmo.viz.tables import TextTable
 
 PARTS = {
     **{name: table.title for name, table in TABLES.items()},
@@ -34,11 +44,14 @@ PARTS = {
     "splits": "Cross-validation splits",
     "joint": "Training all parts jointly",
 }
+_PLANE_RULES = {"COSMO + {}": "COSMO", "CS + {}": "CS", "{}": "alone"}
+# Published points that the curves of an expert replace.
+_REPLACED_POINTS = {"LAGO": ("LAGO", "CS + LAGO"), "f-CLSWGAN": ("f-CLSWGAN*",)}
 
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """What to reproduce, from what, and where to write it.
+    """Parts of the paper to reproduce, and the folder to write them to.
 
     Parameters
     ----------
@@ -50,10 +63,10 @@ class Reproduction:
         Only these; names as in the paper.
     sources : sequence of {"predictions", "features", "scores"}, optional
         Only these.
-    search : {"exact", "authors", "textbook"}
-        How operating points are found.
+    search : {"exact", "authors", "textbook"}, default="exact"
+        Search for operating points.
     sample : int, optional
-        Test sample of the walk-through; by default an instructive one.
+        Test sample of the walk-through; by default one that smoothing corrects.
     """
 
     runner: Runner
@@ -63,10 +76,10 @@ class Reproduction:
     sources: Sequence[Source] | None = None
     search: Search = "exact"
     sample: int | None = None
-    numbers: list[pd.DataFrame] = field(default_factory=list)
+    frames: list[pd.DataFrame] = field(default_factory=list)
 
     def sections(self, names: Sequence[str]) -> list[Section]:
-        """Train what the parts need, side by side, then make them one after the other."""
+        """Train what the parts need, in parallel, then return the parts one by one."""
         (self.out / "tables").mkdir(parents=True, exist_ok=True)
         (self.out / "figures").mkdir(exist_ok=True)
         self.runner.prepare(trial for name in names for trial in self._trials(name))
@@ -84,7 +97,7 @@ class Reproduction:
         return found
 
     def _trials(self, name: str) -> list[Trial]:
-        """Return the trials that a part is sure to need."""
+        """Return the trials that a part needs in any case."""
         if name in TABLES:
             return trials(name, self.datasets, experts=self.experts, sources=self.sources, search=self.search)
         if name == "planes":
@@ -103,19 +116,19 @@ class Reproduction:
         table = TABLES[name]
         if not len(frame):
             return Section(name, table.title, table.caption, missing=["an expert or source of this table"])
-        self.numbers.append(frame)
-        tables, missing = shown(frame)
-        self._write(name, frame, tables)
-        found = _findings(name, frame)
-        return Section(name, table.title, f"{table.caption} {found}".strip(), tables, missing=missing)
+        self.frames.append(frame)
+        tables, missing = text_tables(frame)
+        self._write(name, frame.to_csv(index=False), tables)
+        text = f"{table.caption} {findings(name, frame)}".strip()
+        return Section(name, table.title, text, tables, missing=missing)
 
-    def _write(self, name: str, frame: pd.DataFrame, tables: Sequence[TableOfText]) -> None:
-        folder = self.out / "tables"
-        write_whole(folder / f"{name}.csv", frame.to_csv(index=False).encode())
-        write_whole(folder / f"{name}.tex", "\n\n".join(map(as_latex, tables)).encode())
+    def _write(self, name: str, csv: str, tables: Sequence[TextTable]) -> None:
+        write_whole(self.out / "tables" / f"{name}.csv", csv.encode())
+        latex = "\n\n".join(table.latex() for table in tables)
+        write_whole(self.out / "tables" / f"{name}.tex", latex.encode())
 
     def _draw(self, name: str, draw: Callable[[], Figure], caption: str) -> tuple[list[Picture], list[str]]:
-        """Return the picture, or what it would need."""
+        """Return the picture, or the inputs that it lacks."""
         try:
             figure = draw()
         except (Missing, MissingExtra) as error:
@@ -125,7 +138,7 @@ class Reproduction:
         return [Picture(path, caption)], []
 
     def _cases(self) -> list[tuple[str, Source]]:
-        """Return expert and source of each figure; the published predictions first."""
+        """Return expert and source of each figure, published predictions first."""
         return [
             (expert, source)
             for expert in self.experts or ("LAGO", "f-CLSWGAN")
@@ -144,19 +157,13 @@ class Reproduction:
             pictures += drawn
             missing += needs
         text = (
-            "Lines are exact curves, squares the operating points chosen on GZSL-Val, triangles and crosses "
-            "what was published for non-generative and for generative methods (paper, figure 3, supplement)."
+            "Lines: exact curves. Squares: operating points chosen on GZSL-Val. Triangles and crosses: "
+            "published figures of non-generative and generative methods (paper, figure 3, supplement)."
         )
         return Section("planes", PARTS["planes"], text, pictures=pictures, missing=missing)
 
     def view(self, command: str) -> dict[str, Any] | None:
-        """Return the planes of what the sections asked for, as a page has them; None if there is no curve.
-
-        Parameters
-        ----------
-        command : str
-            Named in it.
-        """
+        """Return the interactive planes of the sections, for `render_page`; None without curves."""
         sets = [found for dataset in self.datasets if (found := self._plane(dataset)) is not None]
         return paper_view(sets, command) if sets else None
 
@@ -164,43 +171,43 @@ class Reproduction:
         known = [(expert, source) for name, expert, source, seen in self.runner.asked
                  if name == dataset and seen == "logistic"]  # fmt: skip
         experts = {expert for expert, _ in self._cases()}
-        shown = [
+        cases = [
             (expert, source)
             for expert, source in known
-            # Scores alone are for want of a seen expert.
+            # Scores alone only replace a seen expert that is missing.
             if expert in experts and not (source == "scores" and (expert, "predictions") in known)
         ]
-        ways = [way for expert, source in shown for way in self._ways(dataset, expert, source, shown)]
+        ways = [way for expert, source in cases for way in self._ways(dataset, expert, source, cases)]
         ways = [way for way in ways if np.array_equal(way.outputs.labels, ways[0].outputs.labels)]
         if not ways:
             return None
-        sources = dict.fromkeys(source for _, source in shown)
+        sources = dict.fromkeys(source for _, source in cases)
         return {
             "name": dataset,
             "ways": ways,
             "main": ways[0],
             "classes": ways[0].outputs.classes,
-            "facts": [(f"from {FROM[source]}", SOURCES[source]) for source in sources],
+            "facts": [(f"from {SOURCE_NAMES[source]}", SOURCES[source]) for source in sources],
             "points": [
                 {
                     "name": f"{point.name} (published)",
                     "acc_ts": point.acc_ts,
                     "acc_tr": point.acc_tr,
-                    "note": f"{point.kind}, as printed in the paper",
+                    "note": f"{point.kind}, as published in the paper",
                 }
                 for point in published_points(dataset)
             ],
         }
 
     def _ways(
-        self, dataset: str, expert: str, source: Source, shown: Sequence[tuple[str, Source]]
+        self, dataset: str, expert: str, source: Source, cases: Sequence[tuple[str, Source]]
     ) -> list[Way]:
-        """Return the curves of one expert; its name says the source if there are several in `shown`."""
+        """Return the curves of one expert; its name includes the source if `cases` has several."""
         validation, test = self.runner.outputs((dataset, expert, source, "logistic"))
-        several = [one for one, _ in shown].count(expert) > 1
-        family = f"{expert} ({FROM[source]})" if several else expert
+        is_ambiguous = [one for one, _ in cases].count(expert) > 1
+        family = f"{expert} ({SOURCE_NAMES[source]})" if is_ambiguous else expert
         ways = []
-        for name, rule in PLANE_RULES.items():
+        for name, rule in _PLANE_RULES.items():
             try:
                 found = fitted(Trial(dataset, expert, source, rule, self.search), validation)
             except Missing:  # a grid of the authors
@@ -210,8 +217,8 @@ class Reproduction:
 
     def _walkthrough(self) -> Section:
         text = (
-            "One test sample: what both experts say, what the gate believes, and the answer without and with "
-            "smoothing (paper, supplement A)."
+            "One test sample: the probabilities of both experts and the gate, and the prediction without and "
+            "with smoothing (paper, supplement A)."
         )
         pictures, missing = [], [] if self._cases() else ["a source of these figures"]
         for dataset in self.datasets:
@@ -224,16 +231,14 @@ class Reproduction:
                 missing += needs
                 pictures += drawn
                 if drawn:
-                    break  # one source will do
+                    break  # one source is enough
         return Section("walkthrough", PARTS["walkthrough"], text, pictures=pictures, missing=missing)
 
     def _splits(self) -> Section:
         pictures, missing = [], []
         for dataset in self.datasets:
             drawn, needs = self._draw(
-                f"splits-{dataset}",
-                partial(draw_splits, self.runner, dataset),
-                f"Splits of {dataset}",
+                f"splits-{dataset}", partial(draw_splits, self.runner, dataset), f"Splits of {dataset}"
             )
             pictures += drawn
             missing += needs
@@ -244,92 +249,114 @@ class Reproduction:
         tables, missing = [], []
         for dataset in self.datasets:
             try:
-                table = self.runner.joint(dataset)
+                frame = self.runner.joint(dataset)
             except (Missing, MissingExtra) as error:
                 missing.append(str(error))
                 continue
-            cells = TableOfText(f"{dataset}, both experts trained here", _joint_cells(table, dataset))
-            write_whole(self.out / "tables" / f"joint-{dataset}.csv", table.to_csv().encode())
-            write_whole(self.out / "tables" / f"joint-{dataset}.tex", as_latex(cells).encode())
-            tables.append(cells)
+            tables.append(joint_text(frame, dataset))
+            self._write(f"joint-{dataset}", frame.to_csv(), tables[-1:])
         text = (
             "Seen expert, unseen expert (bilinear) and gate as one network with one loss (paper, supplement "
-            "D). *held out*: classes that play unseen are not the seen expert's; *all seen*: it has them "
-            "all, and no sample is left from which the gate could learn what unseen looks like. COSMO trains "
-            "its parts apart."
+            "D). *held out*: the held-out classes are not the seen expert's; *all seen*: the seen expert has "
+            "all classes, so that the gate has no samples of unseen classes to learn from. COSMO trains its "
+            "parts separately."
         )
         return Section("joint", PARTS["joint"], text, tables, missing=missing)
 
 
-_PRINTED_JOINT = {
-    "COSMO, trained apart": "seen expert",
-    "joint, held out": "joint training without held-out classes",
-    "joint, all seen": "joint training with all classes",
-}
+# --- figures ---
 
 
-def _joint_cells(table: pd.DataFrame, dataset: str) -> pd.DataFrame:
-    numbers = published_numbers().query("table == 'joint' and dataset == @dataset")
-    printed = {(row["method"], row["metric"]): row["value"] for row in numbers.to_dict("records")}
-    rows = []
-    for name, row in table.iterrows():
-        method = _PRINTED_JOINT[str(name)]
-        # Of COSMO itself the paper prints the seen expert's accuracy here.
-        of_expert = method == "seen expert"
-        rows.append(
-            {
-                "": str(name),
-                "ts": f"{100 * row['acc_ts']:.1f}",
-                "tr": f"{100 * row['acc_tr']:.1f}",
-                "H": f"{100 * row['acc_h']:.1f}",
-                "H printed": _text(printed.get((method, "acc_h"))),
-                "seen expert": f"{100 * row['seen_expert_accuracy']:.1f}",
-                "seen expert printed": _text(printed.get((method, "acc_tr"))) if of_expert else "",
-                "gate's AUC": f"{100 * row['gate_auc']:.1f}",
-            }
-        )
-    return pd.DataFrame(rows)
+def _fit(runner: Runner, trial: Trial) -> tuple[Combination, ExpertOutputs]:
+    validation, test = runner.outputs(trial.case)
+    return fitted(trial, validation), test
 
 
-def _text(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
+def draw_planes(
+    runner: Runner, datasets: Sequence[str], expert: str, source: Source, *, search: Search = "exact"
+) -> Figure:
+    """Draw the seen-unseen plane of each data set for one expert; raise `Missing` if there is nothing.
+
+    Curves that cannot be computed are left out. Data sets without any curve are drawn with published points
+    only, for the authors' predictions.
+    """
+    panels, needs = [], []
+    for dataset in datasets:
+        curves, chosen = {}, {}
+        for name, rule in _PLANE_RULES.items():
+            try:
+                fit, test = _fit(runner, Trial(dataset, expert, source, rule, search))
+            except (Missing, MissingExtra) as error:
+                needs.append(str(error))
+                continue
+            curve = fit.curve(test)
+            chosen[name.format(expert)] = curve.at(fit.operating_point_.threshold)
+            if rule != "alone":  # its curve is that of CS
+                curves[name.format(expert)] = curve
+        replaced = _REPLACED_POINTS.get(expert, (expert,)) if chosen else ()
+        points = published_points(dataset, leave_out=replaced)
+        if curves or (points and source == "predictions"):
+            title = dataset if curves else f"{dataset} (published points only)"
+            panels.append(PlanePanel(title, curves, chosen, points))
+    if not panels:
+        raise Missing("; ".join(dict.fromkeys(needs)))
+    return plot_planes(panels)
 
 
-def _findings(name: str, frame: pd.DataFrame) -> str:
-    """Return what the numbers say, in words that are computed."""
-    wide = frame[frame["missing"] == ""].pivot_table(
-        index=["dataset", "expert", "source", "row"], columns="metric", values="value", sort=False
+def corrected_sample(test: ExpertOutputs, smoothed: NDArray[np.intp], plain: NDArray[np.intp]) -> int:
+    """Return the sample with the surest expert among those that smoothing corrects.
+
+    Samples of seen classes come first, as in the paper's example.
+
+    Parameters
+    ----------
+    test : ExpertOutputs
+        Labelled.
+    smoothed, plain : array of shape (n_samples,)
+        Columns of the predictions with and without smoothing.
+
+    Examples
+    --------
+    >>> seen, unseen = np.array([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]]), np.full((3, 1), 0.5)
+    >>> test = ExpertOutputs(pd.Index(["a", "b"]), pd.Index(["z"]), seen, unseen, target=np.array([0, 0, 0]))
+    >>> corrected_sample(test, np.array([0, 0, 0]), np.array([0, 2, 2]))
+    1
+    """
+    corrected = np.flatnonzero((smoothed == test.labels) & (plain != test.labels))
+    if len(corrected) == 0:
+        raise Missing("a sample that smoothing corrects; name one")
+    best_seen, best_unseen = test.best("adaptive")
+    confidence = np.where(test.is_seen, 1 + best_seen, best_unseen)
+    return int(corrected[np.argmax(confidence[corrected])])
+
+
+def draw_walkthrough(
+    runner: Runner, dataset: str, expert: str, source: Source, *, row: int | None = None
+) -> Figure:
+    """Draw how COSMO classifies a test sample (default: `corrected_sample`), with and without smoothing."""
+    smoothed, test = _fit(runner, Trial(dataset, expert, source, "COSMO"))
+    plain, _ = _fit(runner, Trial(dataset, expert, source, "CB-Gating-3"))
+    if row is None:
+        row = corrected_sample(test, smoothed.predict(test), plain.predict(test))
+    if not 0 <= row < len(test):
+        raise ValueError(f"{dataset} has test samples 0 to {len(test) - 1}; there is no {row}")
+    one = test[np.array([row])]
+    return plot_walkthrough(
+        explain(cast(GatedMixture, smoothed), one),
+        truth=one.classes[one.labels[0]],
+        other=explain(cast(GatedMixture, plain), one),
+        title=f"{dataset}, COSMO + {expert}: test sample {row}",
     )
-    if not len(wide):
-        return ""
-    said = []
-    for key, part in wide.groupby(level=["dataset", "expert", "source"], sort=False):
-        part = part.droplevel([0, 1, 2])
-        where = f"{key[0]}, {key[1]}, {key[2]}"
-        if name == "combination":
-            order = part["acc_h"].sort_values(ascending=False, kind="stable").index
-            said.append(f"{where}: {' > '.join(order)}.")
-        elif name == "smoothing":
-            gain = part["acc_h"]["Adaptive-Smoothing"] - part["acc_h"].drop("Adaptive-Smoothing")
-            said.append(
-                f"{where}: adaptive over none {gain['No-Smoothing']:+.1f}, over constant "
-                f"{gain['Const-Smoothing']:+.1f}."
-            )
-        elif name == "gap" and key[0] == "CUB" and len(part) > 1:
-            said.append(f"{where}: {_extrapolated(part)}")
-    return " ".join(said)
 
 
-def _extrapolated(part: pd.DataFrame) -> str:
-    """Say what the line through the measured seen experts gives for one as good as the paper's on CUB."""
-    theirs = 72.8
-    fitted = {
-        metric: np.polynomial.Polynomial.fit(part["seen_accuracy"], part[metric], 1)
-        for metric in ("acc_h", "ausuc")
-    }
-    slopes = {metric: line.convert().coef[1] for metric, line in fitted.items()}
-    return (
-        f"a point of the seen expert is worth {slopes['acc_h']:.2f} of Acc_H and {slopes['ausuc']:.2f} of "
-        f"AUSUC; the line through these rows gives Acc_H {fitted['acc_h'](theirs):.1f} and AUSUC "
-        f"{fitted['ausuc'](theirs):.1f} at {theirs} %. The paper printed 50.2 and 35.7."
-    )
+def draw_splits(runner: Runner, dataset: str) -> Figure:
+    """Draw the cross-validation splits of a data set with their counts."""
+    holding = runner.holdings[dataset]
+    title = f"{dataset}: cross-validation splits"
+    try:
+        return plot_splits(Protocol(runner.dataset(dataset), seed=holding.seed), title=title)
+    except Missing:  # without features, a split with validation classes is enough
+        labels, split = holding.split()
+        if split.train is None:
+            raise
+        return plot_hold_out(labels, split, authors_hold_out(split, holding.seed), title=title)

@@ -54,7 +54,7 @@ class Runner:
     Parameters
     ----------
     holdings : dict of Holding
-        See `cosmo.paper.inputs.look_into`.
+        See `cosmo.paper.inputs.find_inputs`.
     cache : Cache
         Keeps what experts say and what trials measure.
     workers : Workers or None, default=None

@@ -1,9 +1,10 @@
-"""The paper's tables: which trials make them, and our numbers beside the printed ones."""
+"""The paper's tables: their trials, and our figures beside the published ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, get_args
 
 import pandas as pd
@@ -15,8 +16,6 @@ from cosmo.paper.runner import EXPERTS, Runner
 from cosmo.paper.seen_experts import SEEN
 from cosmo.paper.trials import Search, Source, Trial
 
-__all__ = ["TABLES", "PaperTable", "Row", "fill", "trials"]
-
 
 @dataclass(frozen=True)
 class Row:
@@ -25,15 +24,15 @@ class Row:
     Parameters
     ----------
     name : str
-        As in the published numbers.
+        As in the published figures.
     expert : str or None
-        None: whichever the table is made for.
+        None: the one that the table is made for.
     rule : str
         A name in `cosmo.paper.trials.RULES`.
     sources : tuple of str
-        Where it applies: the paper's f-CLSWGAN* is what its authors predicted, and nobody else's.
+        Sources that the row applies to: the paper's f-CLSWGAN* exists only as published predictions.
     search, seen : str, optional
-        Of the trial, where the row is about them.
+        Search and seen expert of the trial, where the row is about them.
     """
 
     name: str
@@ -53,11 +52,10 @@ class PaperTable:
     title, caption : str
     rows : tuple of Row
     metrics : dict
-        Name in the published numbers -> name among a trial's measures.
+        Name in the published figures -> name among a trial's measures.
     sources : tuple of {"predictions", "features", "scores"}
-        Where its numbers are computed from.
     experts : tuple of str
-        Experts that the table is made for, unless others are asked for or its rows name them.
+        Experts that the table is made for by default; empty where rows name them.
     """
 
     title: str
@@ -155,10 +153,10 @@ TABLES = {
     ),
     "scores": PaperTable(
         "Score level: the published predictions alone",
-        "No features at all: the seen expert is what the published predictions say of the seen classes. This "
-        "is not the paper's setting, and nothing was published for it. The f-CLSWGAN predictions on AWA1 are "
-        "hardly better than chance on its validation classes, so operating points chosen there mean nothing; "
-        "AUSUC needs none.",
+        "Without features: the seen expert is replaced by the published predictions for the seen classes. "
+        "This is not the paper's setting, and no figures were published for it. The f-CLSWGAN "
+        "predictions on AWA1 are hardly better than chance on its validation classes, so operating points "
+        "chosen there mean nothing; AUSUC needs none.",
         tuple(
             Row(name, None, rule)
             for name, rule in (
@@ -181,10 +179,10 @@ TABLES = {
     ),
     "search": PaperTable(
         "Method or search",
-        "The same rows with the operating point found in three ways. *exact*: every threshold there is. "
+        "The same rows with the operating point found in three ways. *exact*: every threshold. "
         "*authors*: the authors' grids, coarse then fine, AUSUC from the points of the fine one. *textbook*: "
-        "every threshold, and the gate's score is the probability that its regression gives, where the "
-        "authors' library halved the log-odds.",
+        "every threshold, with the probability of the gate's regression as its score (the authors' library "
+        "halved the log-odds).",
         tuple(
             Row(f"{name}, {search}", None, rule, search=search)
             for name, rule in (
@@ -214,19 +212,23 @@ TABLES = {
 """The paper's tables, and three that explain them."""
 
 
-def _lines(
-    table: PaperTable, experts: Sequence[str] | None, sources: Sequence[Source] | None
-) -> Iterator[tuple[Row, str, Source]]:
-    """Yield row, expert and source of every number of a table."""
-    for expert in (experts or table.experts) if table.experts else (None,):
+def _rows(
+    name: str,
+    datasets: Sequence[str],
+    experts: Sequence[str] | None,
+    sources: Sequence[Source] | None,
+    search: Search,
+) -> Iterator[tuple[Row, Trial]]:
+    """Yield every row of a table with its trial."""
+    table = TABLES[name]
+    for dataset, default in product(datasets, (experts or table.experts) if table.experts else ("",)):
         for row in table.rows:
-            named = row.expert or expert
-            assert named is not None
-            if experts is not None and named not in experts:
+            expert = row.expert or default
+            if experts is not None and expert not in experts:
                 continue
             for source in table.sources:
                 if source in row.sources and (sources is None or source in sources):
-                    yield row, named, source
+                    yield row, Trial(dataset, expert, source, row.rule, row.search or search, row.seen)
 
 
 def trials(
@@ -237,18 +239,14 @@ def trials(
     sources: Sequence[Source] | None = None,
     search: Search = "exact",
 ) -> list[Trial]:
-    """Return the trials behind a table.
+    """Return the trials of a table.
 
     Examples
     --------
     >>> len(trials("smoothing", ["CUB"], experts=["LAGO"], sources=["predictions"]))
     3
     """
-    return [
-        Trial(dataset, expert, source, row.rule, row.search or search, row.seen)
-        for dataset in datasets
-        for row, expert, source in _lines(TABLES[name], experts, sources)
-    ]
+    return [trial for _, trial in _rows(name, datasets, experts, sources, search)]
 
 
 def fill(
@@ -260,56 +258,49 @@ def fill(
     sources: Sequence[Source] | None = None,
     search: Search = "exact",
 ) -> pd.DataFrame:
-    """Return a table's numbers, one per row, ours beside the printed ones.
+    """Return the figures of a table, one per row, ours beside the published ones.
 
     Returns
     -------
     DataFrame
         Columns `table`, `dataset`, `expert`, `row`, `source`, `search`, `metric`; `value`, `low`, `high` (the
-        95 % interval), in percent; `published` (corrected where the paper misprints it) and `difference`;
-        `note` on the published number; `missing`: what our number would need.
+        95 % interval), in percent; `published` (corrected where the paper has a misprint) and `difference`;
+        `note` on the published figure; `missing`: inputs that ours lacks.
     """
     table = TABLES[name]
-    table_numbers = published_numbers().query("table == @name")
-    numbers = {
-        (row["method"], row["dataset"], row["metric"]): row for row in table_numbers.to_dict("records")
-    }
-    found: list[dict[str, Any]] = []
-    for dataset in datasets:
-        holding = runner.holdings[dataset]
-        for row, expert, source in _lines(table, experts, sources):
-            missing, result = "", {}
-            try:
-                result = runner.result(
-                    Trial(dataset, expert, source, row.rule, row.search or search, row.seen)
-                )
-            except (Missing, MissingExtra) as error:
-                missing = str(error)
-            for metric, measured in table.metrics.items():
-                # The paper's ablations are made with LAGO.
-                is_printed = not table.experts or expert == table.experts[0]
-                key = (row.name, holding.published_name, metric)
-                printed = numbers.get(key) if is_printed else None
-                published = float("nan")
-                if printed is not None:
-                    published = printed["value"] if pd.isna(printed["corrected"]) else printed["corrected"]
-                value = result.get(measured, float("nan"))
-                found.append(
-                    {
-                        "table": name,
-                        "dataset": dataset,
-                        "expert": expert,
-                        "row": row.name,
-                        "source": source,
-                        "search": row.search or search,
-                        "metric": metric,
-                        "value": value,
-                        "low": result.get(f"{measured}_low", float("nan")),
-                        "high": result.get(f"{measured}_high", float("nan")),
-                        "published": published,
-                        "difference": value - published,
-                        "note": "" if printed is None else printed["note"],
-                        "missing": missing,
-                    }
-                )
-    return pd.DataFrame(found)
+    published = published_numbers().query("table == @name").set_index(["method", "dataset", "metric"])
+    published["value"] = published["corrected"].fillna(published["value"])
+    known = published.to_dict("index")
+    nan = float("nan")
+    figures: list[dict[str, Any]] = []
+    for row, trial in _rows(name, datasets, experts, sources, search):
+        missing, result = "", {}
+        try:
+            result = runner.result(trial)
+        except (Missing, MissingExtra) as error:
+            missing = str(error)
+        # The paper's ablations are made with LAGO.
+        is_published = not table.experts or trial.expert == table.experts[0]
+        for metric, measure in table.metrics.items():
+            key = (row.name, runner.holdings[trial.dataset].published_name, metric)
+            theirs = known.get(key, {}) if is_published else {}
+            value, theirs_value = result.get(measure, nan), theirs.get("value", nan)
+            figures.append(
+                {
+                    "table": name,
+                    "dataset": trial.dataset,
+                    "expert": trial.expert,
+                    "row": row.name,
+                    "source": trial.source,
+                    "search": trial.search,
+                    "metric": metric,
+                    "value": value,
+                    "low": result.get(f"{measure}_low", nan),
+                    "high": result.get(f"{measure}_high", nan),
+                    "published": theirs_value,
+                    "difference": value - theirs_value,
+                    "note": theirs.get("note", ""),
+                    "missing": missing,
+                }
+            )
+    return pd.DataFrame(figures)

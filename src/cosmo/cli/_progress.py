@@ -1,0 +1,115 @@
+"""Progress on standard error, and the console that results are printed on."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich import progress as bars
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cosmo.viz.tables import TextTable
+
+_SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
+
+
+class PlainConsole(Console):
+    """Console that prints names and paths as they are, whatever brackets they contain."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, soft_wrap=True, **options)
+
+    def on_broken_pipe(self) -> None:
+        """Leave a closed stdout pipe to `cosmo.cli.main`."""
+        raise BrokenPipeError
+
+    def print_table(self, table: TextTable) -> None:
+        """Print a table at its full width; a narrow window wraps lines, but no number is cut."""
+        shown = Table(title=Text(table.title), box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left")
+        for column, side in zip(table.columns, table.sides, strict=True):
+            shown.add_column(Text(column), justify="right" if side == "r" else "left", no_wrap=True)
+        for row in table.rows:
+            shown.add_row(*map(Text, row))
+        needed = self.measure(shown, options=self.options.update(max_width=1000)).maximum
+        self.width = max(self.width, needed)
+        self.print(shown)
+        for note in table.notes:
+            self.print(f"  {note}", style="dim")
+
+
+class Progress:
+    """Show steps of a command as lines, and counted work as a bar with the remaining time."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._console = PlainConsole(stderr=True, quiet=quiet)
+        self._has_bar = self._console.is_terminal and not quiet
+        self._bar = bars.Progress(
+            bars.TextColumn("{task.description}", markup=False),
+            bars.BarColumn(),
+            bars.MofNCompleteColumn(),
+            bars.TimeElapsedColumn(),
+            bars.TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            redirect_stdout=False,  # results must not end up on standard error
+        )
+        self._start = self._step_start = self._last_line = time.monotonic()
+        self._text = ""
+
+    def __call__(self, text: str) -> None:
+        """Begin a step."""
+        self.stop()
+        self._text = text
+        self._step_start = self._last_line = time.monotonic()
+        self.note(text)
+
+    def note(self, text: str) -> None:
+        """Print a line with the time since the start; a running count goes on."""
+        self._console.print(f"{time.monotonic() - self._start:6.1f} s  {text}")
+
+    def report(self, done: int, total: int | None = None) -> None:
+        """Show how much of the current step is done."""
+        if self._has_bar:
+            if not self._bar.task_ids:
+                self._bar.add_task(self._text, total=total)
+                self._bar.start()
+            self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+            if done == total:
+                self.stop()
+        elif time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES:
+            self._last_line = time.monotonic()
+            left = ""
+            if total is not None and done:
+                seconds = (self._last_line - self._step_start) * (total - done) / done
+                left = f" of {total}, about {seconds:.0f} s left"
+            self.note(f"{done}{left}")
+
+    def stop(self) -> None:
+        """Remove the bar."""
+        if self._bar.task_ids:
+            self._bar.stop()
+            self._bar.remove_task(self._bar.task_ids[0])
+
+
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[Progress]:
+    """Show steps, counts and messages of the logger "cosmo" on standard error."""
+    shown = Progress(quiet=quiet)
+    handler = logging.Handler(logging.INFO)
+    handler.emit = lambda record: shown.note(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("cosmo")
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        yield shown
+    finally:
+        shown.stop()
+        logger.removeHandler(handler)
+        logger.setLevel(level)
