@@ -1,3 +1,5 @@
+"""Checks of arguments: what is accepted, and the message for what is not."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -57,10 +59,6 @@ class TestFeatures:
         with pytest.raises(ValueError, match="one row per sample"):
             check_features(np.zeros(shape))
 
-    def test_no_columns(self):
-        with pytest.raises(ValueError, match="no columns"):
-            check_features(np.zeros((3, 0)))
-
     @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
     def test_the_first_bad_value_is_located(self, value: float):
         X = np.zeros((5, 4))
@@ -78,10 +76,6 @@ class TestFeatures:
         with pytest.raises(ValueError, match="row 4099, column 1029"):
             check_features(X)
 
-    def test_the_given_name_is_used(self):
-        with pytest.raises(ValueError, match=r"^queries must be numbers"):
-            check_features([["a"]], name="queries")
-
 
 class TestClassIndex:
     def test_a_tuple_is_one_label(self):
@@ -89,21 +83,10 @@ class TestClassIndex:
         assert index.nlevels == 1
         assert list(index) == [("bird", 1), ("bird", 2)]
 
-    def test_tuples_in_an_object_array_stay_labels(self):
-        labels = np.empty(2, dtype=object)
-        labels[:] = [("bird", 1), ("bird", 2)]
-        index = as_class_index(labels)
-        assert index.nlevels == 1
-        assert index[1] == ("bird", 2)
-
     def test_a_multi_index_is_flattened(self):
         index = as_class_index(pd.MultiIndex.from_tuples([("bird", 1), ("fish", 2)]))
         assert index.nlevels == 1
         assert list(index) == [("bird", 1), ("fish", 2)]
-
-    def test_a_flat_index_is_handed_on(self):
-        index = pd.Index([2, 5])
-        assert as_class_index(index) is index
 
     @pytest.mark.parametrize("labels", [pd.Index(["a", "b"]), np.array(["a", "b"]), ["a", "b"]])
     def test_strings_are_those_of_python(self, labels):
@@ -122,11 +105,6 @@ class TestDescriptions:
         np.testing.assert_array_equal(table.to_numpy(), [[1, 2], [3, 4]])
         assert (table.dtypes == np.float32).all()
 
-    def test_a_mapping_may_have_tuples_as_classes(self):
-        table = check_descriptions({("cat", 1): [1.0], ("cat", 2): [2.0]})
-        assert table.index.nlevels == 1
-        assert table.index[1] == ("cat", 2)
-
     def test_a_frame_keeps_index_and_grouped_columns(self):
         columns = pd.MultiIndex.from_tuples([("colour", "red"), ("colour", "blue"), ("size", "big")])
         frame = pd.DataFrame([[1, 0, 1], [0, 1, 0]], index=[30, 10], columns=columns)
@@ -134,11 +112,6 @@ class TestDescriptions:
         assert table.columns.equals(columns)
         assert list(table.index) == [30, 10]
         assert (table.dtypes == np.float32).all()
-
-    def test_the_callers_frame_is_left_alone(self):
-        frame = pd.DataFrame([[1.0, 2.0], [3.0, 4.0]])
-        check_descriptions(frame)
-        assert (frame.dtypes == np.float64).all()
 
     def test_unequal_vectors(self):
         with pytest.raises(ValueError, match="vector of the same length"):
@@ -151,11 +124,6 @@ class TestDescriptions:
     @pytest.mark.parametrize("frame", [pd.DataFrame(index=["a"]), pd.DataFrame(columns=["x"]), {}])
     def test_empty(self, frame: pd.DataFrame):
         with pytest.raises(ValueError, match="is empty"):
-            check_descriptions(frame)
-
-    def test_three_column_levels(self):
-        frame = pd.DataFrame([[1.0]], columns=pd.MultiIndex.from_tuples([("a", "b", "c")]))
-        with pytest.raises(ValueError, match="3 column levels"):
             check_descriptions(frame)
 
     def test_two_index_levels(self):
@@ -182,23 +150,11 @@ class TestDescriptions:
         with pytest.raises(ValueError, match="class 'b', attribute 'red'"):
             check_descriptions(frame)
 
-    def test_a_mapping_that_overflows_float32_is_refused_in_the_same_words(self):
-        with pytest.raises(ValueError, match="class 'b', attribute 1"):
-            check_descriptions({"a": [1.0, 2.0], "b": [3.0, 1e39]})
-
 
 class TestEncodeLabels:
     def test_positions(self):
         codes = encode_labels(["b", "a", "b"], pd.Index(["a", "b", "c"]))
         np.testing.assert_array_equal(codes, [1, 0, 1])
-
-    def test_integers_with_gaps(self):
-        codes = encode_labels([900, -4], pd.Index([-4, 17, 900]))
-        np.testing.assert_array_equal(codes, [2, 0])
-
-    def test_tuples(self):
-        classes = as_class_index([("a", 1), ("b", 1)])
-        np.testing.assert_array_equal(encode_labels([("b", 1), ("a", 1)], classes), [1, 0])
 
     def test_unknown_labels_are_named_once(self):
         with pytest.raises(ValueError, match=r"^y without a description: 'owl', 'emu'; add a row"):
@@ -213,9 +169,6 @@ class TestProbabilities:
     def test_floats_are_handed_on(self):
         proba = np.array([[0.25, 0.75]], dtype=np.float32)
         assert check_probabilities(proba, name="p") is proba
-
-    def test_integers_become_floats(self):
-        assert check_probabilities([[1, 0], [0, 1]], name="p").dtype == np.float64
 
     def test_a_joint_part_may_sum_to_less(self):
         proba = np.array([[0.1, 0.2], [0.0, 0.0]])

@@ -1,4 +1,4 @@
-"""Input checks shared by every public entry point: one door, one set of messages."""
+"""Checks of arguments: features, labels, descriptions, probabilities and numbers."""
 
 from __future__ import annotations
 
@@ -12,23 +12,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-__all__ = [
-    "as_array",
-    "as_class_index",
-    "as_number",
-    "check_descriptions",
-    "check_features",
-    "check_probabilities",
-    "check_scores",
-    "encode_labels",
-]
-
-_CHUNK = 1 << 22  # values looked at in one go, so that checking a memory-mapped file stays small
+_BLOCK = 1 << 22  # values that are checked at a time, so that memory-mapped files fit into memory
 
 
 def first_bad(values: NDArray[Any]) -> tuple[int, ...] | None:
     """Return the position of the first NaN or infinity in a 2-D array, or None."""
-    step = max(1, _CHUNK // max(1, values.shape[1]))
+    step = max(1, _BLOCK // max(1, values.shape[1]))
     for start in range(0, len(values), step):
         finite = np.isfinite(values[start : start + step])
         if not finite.all():
@@ -40,13 +29,8 @@ def first_bad(values: NDArray[Any]) -> tuple[int, ...] | None:
 def check_features(
     X: ArrayLike, *, name: str = "features", columns: int | None = None
 ) -> NDArray[np.float32]:
-    """Return `X` as a finite float32 matrix, one row per sample; float32 input is not copied.
-
-    With `columns`, there must be as many of them: those of the training.
-    """
-    values = as_array(X, name=name)
-    if values.dtype == object or values.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must be numbers, got dtype {values.dtype}; convert them with astype(float)")
+    """Return `X` as a finite float32 matrix with this number of columns; float32 is not copied."""
+    values = _as_numeric(X, name)
     if values.ndim != 2:
         raise ValueError(
             f"{name} must have one row per sample (2 dimensions), got shape {values.shape}; "
@@ -70,16 +54,8 @@ def check_features(
 
 
 def check_scores(scores: ArrayLike, n_samples: int | None = None, *, name: str) -> NDArray[np.float64]:
-    """Return one finite number per sample as float64; with `n_samples`, for as many samples.
-
-    Examples
-    --------
-    >>> check_scores([1, 2], name="score")
-    array([1., 2.])
-    """
-    values = as_array(scores, name=name)
-    if values.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must be numbers, got dtype {values.dtype}; convert them with astype(float)")
+    """Return one finite number per sample, as float64."""
+    values = _as_numeric(scores, name)
     if values.ndim != 1 or (n_samples is not None and len(values) != n_samples):
         wanted = "" if n_samples is None else f", {n_samples} in all"
         raise ValueError(f"{name} must be one number per sample{wanted}, got shape {values.shape}")
@@ -91,15 +67,7 @@ def check_scores(scores: ArrayLike, n_samples: int | None = None, *, name: str) 
 
 
 def as_number(value: Any, *, name: str, whole: bool = False) -> Any:
-    """Return a parameter that must be a number, or a whole one; its range is for the caller to check.
-
-    Examples
-    --------
-    >>> as_number(5.0, name="k", whole=True)
-    5
-    """
-    if type(value) is int or (type(value) is float and value == value and not whole):
-        return value  # nothing can be wrong with it
+    """Return a parameter that must be a number, or a whole number (5.0 becomes 5)."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
     number = float(value)
@@ -109,54 +77,50 @@ def as_number(value: Any, *, name: str, whole: bool = False) -> Any:
 
 
 def as_array(values: ArrayLike, *, name: str) -> NDArray[Any]:
-    """Return an array whose every entry is there; sparse, masked and ragged input is refused.
-
-    Examples
-    --------
-    >>> as_array([[1, 2], [3]], name="X")
-    Traceback (most recent call last):
-    ...
-    ValueError: X must have rows of the same length: ...
-    """
+    """Return values as an array; raise for sparse, masked and ragged ones."""
     if issparse(values):
         raise TypeError(f"{name} is a sparse matrix; make it a dense array with toarray()")
     if np.ma.is_masked(values):
         raise ValueError(f"{name} has masked values; fill them (filled) or drop their rows")
     try:
-        plain = isinstance(values, np.ma.MaskedArray | np.matrix)
-        return np.asarray(values) if plain else np.asanyarray(values)
+        # Memory-mapped arrays stay what they are.
+        return np.asanyarray(values) if isinstance(values, np.memmap) else np.asarray(values)
     except ValueError as error:
         raise ValueError(f"{name} must have rows of the same length: {error}") from error
 
 
+def _as_numeric(values: ArrayLike, name: str) -> NDArray[Any]:
+    array = as_array(values, name=name)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must be numbers, got dtype {array.dtype}; convert them with astype(float)")
+    return array
+
+
 def as_class_index(labels: Iterable[Hashable]) -> pd.Index:
-    """Return labels as a flat index; a tuple stays one label, and strings are Python's."""
+    """Return labels as a flat index, strings as objects; a tuple is one label."""
     if isinstance(labels, pd.Index) and not isinstance(labels, pd.MultiIndex):
-        return _with_plain_strings(labels)
-    if not isinstance(labels, np.ndarray):
-        listed: list[Any] = list(labels)
-        if listed and isinstance(listed[0], list):
-            raise ValueError(f"labels must be one per sample, the first is the list {listed[0]}; unpack them")
-        return _with_plain_strings(pd.Index(listed, tupleize_cols=False))
-    if labels.ndim != 1:
-        raise ValueError(
-            f"labels must be one per sample, got shape {labels.shape}; ravel() makes a column flat"
-        )
-    return _with_plain_strings(pd.Index(labels))
-
-
-def _with_plain_strings(index: pd.Index) -> pd.Index:
-    # With pyarrow installed, pandas' own kind of strings cannot be indexed by scikit-learn.
+        index = labels
+    elif isinstance(labels, np.ndarray):
+        if labels.ndim != 1:
+            raise ValueError(
+                f"labels must be one per sample, got shape {labels.shape}; ravel() makes a column flat"
+            )
+        index = pd.Index(labels)
+    else:
+        items: list[Any] = list(labels)
+        if items and isinstance(items[0], list):
+            raise ValueError(f"labels must be one per sample, the first is the list {items[0]}; unpack them")
+        index = pd.Index(items, tupleize_cols=False)
+    # With pyarrow installed, scikit-learn cannot index the strings of pandas.
     return index.astype(object) if isinstance(index.dtype, pd.StringDtype) else index
 
 
 def check_descriptions(
     descriptions: pd.DataFrame | Mapping[Hashable, Sequence[float]], *, name: str = "descriptions"
 ) -> pd.DataFrame:
-    """Return class descriptions as a float32 table: one row per class, one column per attribute.
+    """Return descriptions as a float32 table with one row per class, one column per attribute.
 
-    A mapping from class label to vector is accepted too. Columns may have two levels, the first
-    naming the attribute's group.
+    Columns may have two levels: the group of the attribute, and the attribute.
     """
     if isinstance(descriptions, Mapping):
         keys = as_class_index(descriptions.keys())
@@ -191,7 +155,7 @@ def check_descriptions(
         raise ValueError(f"{name} describes a class more than once: {_some(twice)}; keep one row for each")
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            # Column by column, however the table came about: products of matrices round by their layout.
+            # A fixed memory layout, because the rounding of matrix products depends on it.
             values = np.asfortranarray(descriptions.to_numpy(dtype=np.float32, na_value=np.nan))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name} must hold numbers only: {error}; encode words as numbers first") from error
@@ -205,7 +169,7 @@ def check_descriptions(
 
 
 def encode_labels(labels: Iterable[Hashable], classes: pd.Index, *, name: str = "labels") -> NDArray[np.intp]:
-    """Return each label's position in `classes`; labels without a description are an error."""
+    """Return the position of each label in `classes`; raise for labels that are not there."""
     index = as_class_index(labels)
     codes = classes.get_indexer(index)
     if (codes < 0).any():
@@ -220,10 +184,7 @@ def encode_labels(labels: Iterable[Hashable], classes: pd.Index, *, name: str = 
 
 
 def check_probabilities(proba: ArrayLike, *, name: str, joint: bool = False) -> NDArray[Any]:
-    """Return `proba` as a floating matrix of probabilities.
-
-    Rows must sum to one, or, when `joint` is true, to at most one (a part of a larger distribution).
-    """
+    """Return a matrix of probabilities whose rows sum to 1, or to at most 1 if `joint`."""
     values = as_array(proba, name=name)
     if values.ndim != 2 or values.dtype.kind not in "fiub":
         raise ValueError(
