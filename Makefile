@@ -2,43 +2,53 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test test-min coverage mutants audit soak lint docs bench clean
+.PHONY: demo test test-quick test-min coverage mutants audit soak lint docs bench dist clean help
 .DEFAULT_GOAL := demo
 
-demo: .venv/core.stamp  ## run the main job on the built-in data set
+demo: .venv/core.stamp  ## train and evaluate on the built-in data set
 	$(BIN)/cosmo run glyphs --out cosmo-runs/demo
 
 test: .venv/dev.stamp  ## run all tests (those on real data skip where it is absent)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
-test-min: .venv-min/stamp  ## the tests with the oldest admitted versions of the dependencies
+test-quick: .venv/dev.stamp  ## run the fast tests of tests/quick.txt, in less than a minute
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q @tests/quick.txt
+
+test-min: .venv-min/stamp  ## run all tests with the oldest supported versions of the dependencies
 	OMP_NUM_THREADS=1 .venv-min/bin/python -m pytest -n auto --dist loadfile -W default
 
-coverage: .venv/soak.stamp  ## branch coverage of the tests
+coverage: .venv/soak.stamp  ## measure the branch coverage of the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --cov=cosmo --cov-branch --cov-report=term:skip-covered
 
-mutants: .venv-mutants/stamp  ## change the maths a little, many times: do the tests notice?
+mutants: .venv-mutants/stamp  ## mutation testing of mixture, metrics and gates
 	OMP_NUM_THREADS=1 .venv-mutants/bin/python soak/mutants.py
 
-audit: .venv/soak.stamp  ## known vulnerabilities of the installed packages
+audit: .venv/soak.stamp  ## look up known vulnerabilities of the installed packages
 	$(BIN)/pip-audit --strict --skip-editable
 
-soak: .venv/soak.stamp  ## the long trials: hostile files, kills, full disks, load
+soak: .venv/soak.stamp  ## run the long trials: hostile files, kills, full disks, load
 	$(BIN)/python -m soak
 
-lint: .venv/dev.stamp
+lint: .venv/dev.stamp  ## run ruff, mypy and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: .venv/dev.stamp  ## build the pages into build/site
+docs: .venv/dev.stamp  ## build the documentation into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-bench: .venv/dev.stamp  ## measure everything, and write docs/results/performance.md
+bench: .venv/dev.stamp  ## run all benchmarks and write docs/results/performance.md
 	$(BIN)/python benchmarks/report.py docs/results/performance.md
 
-clean:
+dist: .venv/dev.stamp  ## build wheel and sdist into dist
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+clean:  ## remove environments, builds and runs
 	rm -rf .venv .venv-min .venv-mutants mutants cosmo-runs build dist
 
 .venv/bin/python:
