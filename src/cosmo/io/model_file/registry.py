@@ -1,4 +1,4 @@
-"""The classes that a model file may name, and what of them is stored. No other is ever built from a file."""
+"""Registry of the classes that a model file may contain; no other class is built from a file."""
 
 from __future__ import annotations
 
@@ -10,32 +10,30 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-__all__ = ["KNOWN", "Known", "known_name"]
-
 State = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Known:
-    """A class that can be stored.
+    """Class that can be stored.
 
-    Estimators are made again from their parameters, and get back what they learned: attributes that end in
-    an underscore, and those in `also`.
+    An estimator is built from its parameters, and gets its learned attributes: names that end in an
+    underscore, and those in `also`.
 
     Parameters
     ----------
     module, name : str
-        Where the class is today; its name in files is the key in `KNOWN`, and stays.
+        Current place of the class. Its name in files is the key in `KNOWN`, which never changes.
     leave_out : names
         Learned attributes that prediction does not need.
     also : names
         Learned attributes whose names do not end in an underscore.
-    pack : function, optional
-        From an object to the state that is stored, where this is not its attributes.
+    pack : function, default=vars
+        Returns the state of an object.
     restore : function, optional
-        Called with an object that has been built, to finish it.
+        Completes an object that was built from a file.
     file_names : dict, optional
-        Names that files use for fields which have another name today.
+        Names in files of fields that have been renamed since.
     """
 
     module: str
@@ -47,19 +45,27 @@ class Known:
     file_names: Mapping[str, str] = field(default_factory=dict)
 
     def load(self) -> type[Any]:
-        """Return the class."""
+        """Import the class."""
         kind: type[Any] = getattr(import_module(self.module), self.name)
         return kind
+
+    def is_learned(self, attribute: str) -> bool:
+        """Return whether an attribute of an estimator is learned."""
+        return (attribute.endswith("_") and not attribute.startswith("_")) or attribute in self.also
+
+    def stores(self, attribute: str) -> bool:
+        """Return whether an attribute of an estimator is stored."""
+        parameter = attribute in self.load()._get_param_names()
+        return attribute not in self.leave_out and (parameter or self.is_learned(attribute))
 
 
 def _cosmo_state(model: Any) -> State:
     from cosmo.classifier._summary import RecordedOutputs
 
     state = dict(vars(model))
-    # The table is with the experts, classes that were added included; rows to hold out are of no use
-    # without the training rows.
+    # The experts have the current table; the hold-out is of no use without the training rows.
     state |= {"descriptions": None, "hold_out": None}
-    # As they were given, without what they may have learned before.
+    # Parameters of the constructor may have been fitted before.
     state |= {part: clone(state[part]) for part in ("seen", "unseen", "gate") if state[part] is not None}
     state["validation_outputs_"] = RecordedOutputs.of(model.validation_outputs_, model.combination_)
     return state
@@ -73,7 +79,7 @@ def _restore_cosmo(model: Any) -> None:
 
 
 def _generator_state(expert: Any) -> State:
-    # Rows are made by the running mean of the generator's weights; the rest served the training.
+    # Synthesis uses the running mean of the generator's weights only.
     state = dict(vars(expert))
     if "weights_" in state:
         state["weights_"] = {k: value for k, value in expert.weights_.items() if k.startswith("mean ")}
@@ -88,7 +94,7 @@ def _neighbours_state(classifier: Any) -> State:
 
 
 def _restore_neighbours(classifier: Any) -> None:
-    # The search tree is built again: it is not made of plain arrays.
+    # The search tree is not made of plain arrays, so it is built again.
     learned = vars(classifier)
     if "rows_" in learned:
         classifier.fit(learned.pop("rows_"), learned.pop("labels_"))

@@ -1,4 +1,4 @@
-"""From values to a JSON tree with arrays beside it, and back."""
+"""Conversion of values to a JSON tree with arrays beside it, and back."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from cosmo._core.extras import require
-from cosmo.io.model_file.container import PLAIN, Arrays, ModelError, digest
+from cosmo.io.model_file.container import DTYPES, Arrays, ModelError, digest
 from cosmo.io.model_file.registry import KNOWN, Known, known_name
 
-__all__ = ["pack", "unpack"]
-
 Node = Any
-_MACHINE = frozenset({"cache", "checkpoints", "memory"})  # parameters that name folders of one machine
-_DEEPEST = 60
+_FOLDERS = frozenset({"cache", "checkpoints", "memory"})  # parameters that name folders of one machine
+_MAX_DEPTH = 60
 
 
 def pack(value: Any, name: str) -> tuple[Node, Arrays]:
@@ -52,82 +50,83 @@ class _Packer:
         self.arrays: Arrays = {}
         self._names: dict[tuple[str, tuple[int, ...], str], str] = {}
 
-    def node(self, value: Any, where: str) -> Node:
+    def node(self, value: Any, path: str) -> Node:
+        """Return the tree of a value; `path` is its place in the model."""
         if isinstance(value, np.generic):
-            return self._scalar(value, where)
+            return self._scalar(value, path)
         if value is None or isinstance(value, bool | int | str):
             return value
         if isinstance(value, float):
             return value if math.isfinite(value) else {"is": "float", "value": repr(value)}
         if isinstance(value, np.ndarray):
-            return self._array(value, where)
+            return self._array(value, path)
         if isinstance(value, pd.MultiIndex):
             levels = [value.get_level_values(i) for i in range(value.nlevels)]
-            return {"is": "multiindex", "levels": [self.node(level, where) for level in levels]}
+            return {"is": "multiindex", "levels": [self.node(level, path) for level in levels]}
         if isinstance(value, pd.Index):
-            return self._index(value, where)
+            return self._index(value, path)
         if isinstance(value, pd.DataFrame):
             parts = {"index": value.index, "columns": value.columns, "values": value.to_numpy()}
-            return {"is": "frame", **{name: self.node(part, where) for name, part in parts.items()}}
+            return {"is": "frame", **{name: self.node(part, path) for name, part in parts.items()}}
         name = known_name(type(value))
         if name is not None:
-            return {"is": "object", "class": name, "state": self._state(value, KNOWN[name], where)}
+            return {"is": "object", "class": name, "state": self._state(value, KNOWN[name], path)}
         if type(value) in (list, tuple):
-            items = [self.node(item, f"{where}.{i}") for i, item in enumerate(value)]
+            items = [self.node(item, f"{path}.{i}") for i, item in enumerate(value)]
             return items if type(value) is list else {"is": "tuple", "items": items}
         if type(value) is dict:
-            pairs = [
-                [self.node(key, where), self.node(item, f"{where}.{key}")] for key, item in value.items()
-            ]
+            pairs = [[self.node(key, path), self.node(item, f"{path}.{key}")] for key, item in value.items()]
             return {"is": "dict", "items": pairs}
         if type(value).__module__ == "torch":
-            return {"is": "tensor", "values": self._array(value.detach().numpy(), where)}
+            return {"is": "tensor", "values": self._array(value.detach().numpy(), path)}
         raise ModelError(
-            f"{where} is a {type(value).__name__}, which a model file cannot hold: it is made of numbers, "
+            f"{path} is a {type(value).__name__}, which a model file cannot hold: it is made of numbers, "
             f"text, arrays, tables and {', '.join(KNOWN)}; nothing else is stored, and nothing is pickled"
         )
 
-    def _scalar(self, value: np.generic, where: str) -> Node:
-        if value.dtype.name not in PLAIN:
-            if isinstance(value, np.str_):
-                return str(value)
-            raise ModelError(f"{where} has the type {value.dtype}, which a model file cannot hold")
-        return {"is": "scalar", "dtype": value.dtype.name, "value": self.node(value.item(), where)}
+    def _scalar(self, value: np.generic, path: str) -> Node:
+        if isinstance(value, np.str_):
+            return str(value)
+        if value.dtype.name not in DTYPES:
+            raise ModelError(f"{path} has the type {value.dtype}, which a model file cannot hold")
+        return {"is": "scalar", "dtype": value.dtype.name, "value": self.node(value.item(), path)}
 
-    def _array(self, values: NDArray[Any], where: str) -> Node:
+    def _array(self, values: NDArray[Any], path: str) -> Node:
         if values.dtype.kind in "OU":
-            items = [self.node(item, where) for item in values.reshape(-1).tolist()]
+            items = [self.node(item, path) for item in values.reshape(-1).tolist()]
             dtype = "object" if values.dtype.kind == "O" else f"U{values.dtype.itemsize // 4}"
             return {"is": "objects", "items": items, "shape": list(values.shape), "dtype": dtype}
-        if values.dtype.name not in PLAIN:
-            raise ModelError(f"{where} is an array of {values.dtype}, which a model file cannot hold")
-        # The order in memory decides how products are summed, and with it their last bits.
+        if values.dtype.name not in DTYPES:
+            raise ModelError(f"{path} is an array of {values.dtype}, which a model file cannot hold")
+        # The memory layout is kept, because the rounding of matrix products depends on it.
         fortran = values.flags.f_contiguous and not values.flags.c_contiguous
-        stored = np.ascontiguousarray(values.T if fortran else values, values.dtype.newbyteorder("="))
-        stored = stored.reshape((values.T if fortran else values).shape)  # numbers stay without dimensions
+        rows = values.T if fortran else values
+        stored = np.ascontiguousarray(rows, values.dtype.newbyteorder("=")).reshape(rows.shape)
+        # Equal arrays are stored once.
         key = (stored.dtype.name, stored.shape, digest(stored))
-        name = self._names.setdefault(
-            key, where if where not in self.arrays else f"{where}.{len(self.arrays)}"
-        )
+        name = self._names.setdefault(key, path if path not in self.arrays else f"{path}.{len(self.arrays)}")
         self.arrays[name] = stored
         return {"is": "array", "name": name, **({"order": "F"} if fortran else {})}
 
-    def _index(self, index: pd.Index, where: str) -> Node:
+    def _index(self, index: pd.Index, path: str) -> Node:
         dtype = index.dtype.name
         if not (isinstance(index.dtype, np.dtype) or dtype == "str"):
-            raise ModelError(f"{where} has labels of type {dtype}; use numbers or text")
+            raise ModelError(f"{path} has labels of type {dtype}; use numbers or text")
         values = index.to_numpy(dtype=object) if dtype == "str" else index.to_numpy()
-        node = {"is": "index", "values": self._array(values, where), "dtype": dtype}
-        return {**node, "name": self.node(index.name, where)} if index.name is not None else node
+        node = {"is": "index", "values": self._array(values, path), "dtype": dtype}
+        return {**node, "name": self.node(index.name, path)} if index.name is not None else node
 
-    def _state(self, value: Any, known: Known, where: str) -> dict[str, Node]:
-        state = _named(value)
-        if state is None:
+    def _state(self, value: Any, known: Known, path: str) -> dict[str, Node]:
+        if is_dataclass(value):
+            state = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        elif isinstance(value, tuple):
+            state = value._asdict()  # type: ignore[attr-defined]
+        else:
             state = known.pack(value)
             if isinstance(value, BaseEstimator):
-                state = {name: item for name, item in state.items() if _is_stored(name, known)}
+                state = {name: item for name, item in state.items() if known.stores(name)}
         return {
-            known.file_names.get(name, name): self.node(None if name in _MACHINE else item, f"{where}.{name}")
+            known.file_names.get(name, name): self.node(None if name in _FOLDERS else item, f"{path}.{name}")
             for name, item in state.items()
         }
 
@@ -136,7 +135,7 @@ class _Unpacker:
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays
         self.kinds: dict[str, Callable[[Any, int], Any]] = {
-            "float": lambda node, depth: _special(node["value"]),
+            "float": self._float,
             "scalar": self._scalar,
             "array": self._array,
             "objects": self._objects,
@@ -156,7 +155,8 @@ class _Unpacker:
         }
 
     def value(self, node: Node, depth: int) -> Any:
-        if depth > _DEEPEST:
+        """Return the value of a tree that is nested this deep in the document."""
+        if depth > _MAX_DEPTH:
             raise ModelError("damaged or altered: the document is nested too deeply")
         if isinstance(node, list):
             return [self.value(item, depth + 1) for item in node]
@@ -167,8 +167,13 @@ class _Unpacker:
             raise ModelError(f"damaged or altered: there is no kind of value named {kind!r}")
         return self.kinds[kind](node, depth + 1)
 
+    def _float(self, node: Node, depth: int) -> float:
+        if node["value"] not in ("nan", "inf", "-inf"):
+            raise ModelError(f"damaged or altered: {node['value']!r} is not a special number")
+        return float(node["value"])
+
     def _scalar(self, node: Node, depth: int) -> Any:
-        if node["dtype"] not in PLAIN:
+        if node["dtype"] not in DTYPES:
             raise ModelError(f"damaged or altered: {node['dtype']!r} is not a type of numbers")
         return np.dtype(node["dtype"]).type(self.value(node["value"], depth))
 
@@ -182,18 +187,19 @@ class _Unpacker:
         items = np.empty(len(node["items"]), dtype=object)
         for i, item in enumerate(node["items"]):
             items[i] = self.value(item, depth)
-        if node["dtype"] != "object" and not all(isinstance(item, str) for item in items):
-            raise ModelError("damaged or altered: an array of text holds something else")
-        # Wide enough for the text that is there, whatever width is claimed.
-        return (items if node["dtype"] == "object" else items.astype(str)).reshape(node["shape"])
+        if node["dtype"] != "object":
+            if not all(isinstance(item, str) for item in items):
+                raise ModelError("damaged or altered: an array of text holds something else")
+            items = items.astype(str)
+        return items.reshape(node["shape"])
 
     def _index(self, node: Node, depth: int) -> pd.Index:
-        values = self.value(node["values"], depth)
-        if node["dtype"] not in ("str", "object") and node["dtype"] not in PLAIN:
-            raise ModelError(f"damaged or altered: labels of type {node['dtype']!r}")
-        items = list(values) if node["dtype"] == "str" else values
+        values, dtype = self.value(node["values"], depth), node["dtype"]
+        if dtype not in ("str", "object") and dtype not in DTYPES:
+            raise ModelError(f"damaged or altered: labels of type {dtype!r}")
+        name = self.value(node.get("name"), depth)
         return pd.Index(
-            items, dtype=node["dtype"], name=self.value(node.get("name"), depth), tupleize_cols=False
+            list(values) if dtype == "str" else values, dtype=dtype, name=name, tupleize_cols=False
         )
 
     def _object(self, node: Node, depth: int) -> Any:
@@ -205,64 +211,36 @@ class _Unpacker:
         names = {old: new for new, old in known.file_names.items()}
         state = {names.get(key, key): self.value(item, depth) for key, item in node["state"].items()}
         if is_dataclass(kind) or issubclass(kind, tuple):
-            _check_fields(kind, state, name)
+            _check_fields(kind, state)
             result = kind(**state)
         elif issubclass(kind, BaseEstimator):
             parameters = {key: state.pop(key) for key in kind._get_param_names() if key in state}
             result = kind(**parameters)
-            _set(result, state, lambda key: _is_learned(key, known))
+            _set_attributes(result, state, known.is_learned)
         else:
             result = object.__new__(kind)
-            _set(result, state, lambda key: not key.startswith("_"))
+            _set_attributes(result, state, lambda key: not key.startswith("_"))
         known.restore(result)
         return result
 
 
-def _named(value: Any) -> dict[str, Any] | None:
-    """Return the fields of a dataclass or a named tuple."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-    if isinstance(value, tuple):
-        named: dict[str, Any] = value._asdict()  # type: ignore[attr-defined]
-        return named
-    return None
-
-
-def _check_fields(kind: Any, state: dict[str, Any], name: str) -> None:
+def _check_fields(kind: Any, state: dict[str, Any]) -> None:
+    """Raise ModelError unless a dataclass or named tuple can be built from these fields."""
     if is_dataclass(kind):
-        parts = [field for field in fields(kind) if field.init]
-        own = {field.name for field in parts}
-        needed = {f.name for f in parts if f.default is MISSING and f.default_factory is MISSING}
+        own = {field.name for field in fields(kind) if field.init}
+        optional = {f.name for f in fields(kind) if (f.default, f.default_factory) != (MISSING, MISSING)}
     else:
-        own = set(kind._fields)
-        needed = own - kind._field_defaults.keys()
-    for key in needed - state.keys():
-        raise ModelError(f"damaged or altered: {name} lacks {key!r}")
+        own, optional = set(kind._fields), kind._field_defaults.keys()
+    for key in own - optional - state.keys():
+        raise ModelError(f"damaged or altered: {kind.__name__} lacks {key!r}")
     for key in state.keys() - own:
-        raise ModelError(f"damaged or altered: {name} has no {key!r}")
+        raise ModelError(f"damaged or altered: {kind.__name__} has no {key!r}")
 
 
-def _is_learned(name: str, known: Known) -> bool:
-    return (name.endswith("_") and not name.startswith("_")) or name in known.also
-
-
-def _is_stored(name: str, known: Known) -> bool:
-    """Tell whether an attribute of an estimator is stored: its parameters, and what it learned."""
-    if name in known.leave_out:
-        return False
-    return name in known.load()._get_param_names() or _is_learned(name, known)
-
-
-def _set(target: Any, state: dict[str, Any], allowed: Callable[[str], bool]) -> None:
-    """Give an object its attributes; none may hide what the class does."""
+def _set_attributes(target: Any, state: dict[str, Any], allowed: Callable[[str], bool]) -> None:
+    """Set attributes of an object; none may replace an attribute of its class."""
     kind = type(target)
     for name, value in state.items():
         if not name.isidentifier() or not allowed(name) or hasattr(kind, name):
             raise ModelError(f"damaged or altered: {kind.__name__} cannot have an attribute {name!r}")
         vars(target)[name] = value
-
-
-def _special(text: str) -> float:
-    if text not in ("nan", "inf", "-inf"):
-        raise ModelError(f"damaged or altered: {text!r} is not a special number")
-    return float(text)
