@@ -63,6 +63,7 @@ def test_without_a_project(fruit: Path, capsys: pytest.CaptureFixture[str]):
     document = json.loads(capsys.readouterr().out)
     assert (document["seen_classes"], document["unseen_classes"], document["test_samples"]) == (14, 3, 136)
     assert document["classes"]["plum"] == {"train": 20, "test": 8}
+    assert document["classes"]["sloe"] == {"train": 0, "test": 8}
 
 
 class TestErrors:
@@ -92,7 +93,7 @@ class TestErrors:
         argv = [str(tmp_path / "p"), "--descriptions", str(tmp_path / "d.csv")]
         level, text = findings(capsys, *argv, status=2)[0]
         assert level == "error"
-        assert "1 picture cannot be read" in text
+        assert "1 image cannot be read" in text
         assert "bad.png" in text
 
     def test_sentences_for_an_encoder_of_pictures_alone(
@@ -102,7 +103,7 @@ class TestErrors:
         table = pd.read_csv(tmp_path / "descriptions.csv", index_col=0)
         (tmp_path / "words.json").write_text(json.dumps({name: f"the letter {name}" for name in table.index}))
         found = findings(capsys, str(tmp_path), "--descriptions", str(tmp_path / "words.json"), status=2)
-        assert "no place for sentences" in found[0][1]
+        assert "cannot embed sentences" in found[0][1]
 
     @pytest.mark.parametrize(
         ("argv", "said"),
@@ -156,7 +157,7 @@ class TestWarnings:
         table.loc["papaya"] = table.loc["apple"]
         table.to_csv(fruit / "descriptions.csv")
         found = [text for level, text in findings(capsys) if level == "warning"]
-        assert any("all zero say nothing: 'sloe'" in text for text in found)
+        assert any("descriptions are all zero: 'sloe'" in text for text in found)
         assert any("'apple', 'papaya' have the same description" in text for text in found)
 
     def test_samples(self, fruit: Path, capsys: pytest.CaptureFixture[str]):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cosmo.data.check import class_counts, examine, suggest_expert
+from cosmo.data.check import find_problems, suggest_expert
 from cosmo.data.samples import ProjectData, SampleSet
 
 TABLE = pd.DataFrame(np.eye(4, dtype=np.float32), index=list("abcd"))
@@ -18,20 +18,14 @@ def data(labels: str, test: str = "", table: pd.DataFrame | pd.Series = TABLE) -
     return ProjectData("features", parts[0], parts[1] if test else None, table)
 
 
-def test_counts_of_all_classes():
-    counts = class_counts(data("aabbbz", "cd"))
-    assert counts["train"].to_dict() == {"a": 2, "b": 3, "c": 0, "d": 0, "z": 1}
-    assert counts["test"].to_dict() == {"a": 0, "b": 0, "c": 1, "d": 1, "z": 0}
-
-
 def test_worst_first():
-    levels = [finding.level for finding in examine(data("aabbbz", "cd"), one_space=False)]
+    levels = [finding.level for finding in find_problems(data("aabbbz", "cd"), one_space=False)]
     assert levels == sorted(levels, key=["error", "warning", "note"].index)
     assert levels[0] == "error"
 
 
 def test_nothing_but_advice():
-    (only,) = examine(data("abc" * 6, "abcd", TABLE.reindex(list("abcdefgh")).fillna(0.5)
+    (only,) = find_problems(data("abc" * 6, "abcd", TABLE.reindex(list("abcdefgh")).fillna(0.5)
                            + np.arange(8)[:, None]), one_space=False)[-1:]  # fmt: skip
     assert only.level == "note"
     assert "eszsl" in only.text
@@ -39,13 +33,13 @@ def test_nothing_but_advice():
 
 @pytest.mark.parametrize("labels", ["abc", "ab"])
 def test_no_class_with_two_samples(labels: str):
-    found = examine(data(labels), one_space=False)
+    found = find_problems(data(labels), one_space=False)
     assert any(one.level == "error" and "no class has two samples" in one.text for one in found)
 
 
 def test_same_sentence_twice():
     words = pd.Series({"a": "A dog.", "b": "a dog. ", "c": "a cat"})
-    found = examine(data("aabb" * 5, table=words), one_space=False)
+    found = find_problems(data("aabb" * 5, table=words), one_space=False)
     assert any("'a', 'b' have the same description" in one.text for one in found)
 
 

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from cosmo.data import GZSLDataset, Split, load_glyphs
-from cosmo.data.check import examine
+from cosmo.data.check import find_leaks, find_problems
 from cosmo.data.dataset import DataError
-from cosmo.data.leaks import dataset_leaks, find_leaks
 from cosmo.data.samples import ProjectData, SampleSet
 from cosmo.data.splits import HoldOut, Protocol, SealedTestError
 
@@ -18,8 +17,8 @@ TRAIN = np.sort(GLYPHS.split.trainval)
 TEST = np.concatenate([GLYPHS.split.test_seen, GLYPHS.split.test_unseen])
 
 
-def kinds(X, y, *more, **options) -> list[str]:
-    return [leak.kind for leak in find_leaks(X, y, *more, **options)]
+def kinds(X, y, *more) -> list[str]:
+    return [leak.kind for leak in find_leaks(X, y, *more)]
 
 
 def parts() -> tuple[np.ndarray, pd.Index, np.ndarray, pd.Index]:
@@ -31,7 +30,9 @@ def parts() -> tuple[np.ndarray, pd.Index, np.ndarray, pd.Index]:
 @pytest.mark.parametrize("difficulty", [0.3, 1.0])
 def test_clean_glyphs(seed, difficulty):
     data = load_glyphs(n_classes=24, samples_per_class=10, difficulty=difficulty, seed=seed)
-    assert dataset_leaks(data) == []
+    train, test = data.split.trainval, np.concatenate([data.split.test_seen, data.split.test_unseen])
+    X, y = data.features, data.labels
+    assert kinds(X[train], y[train], X[test], y[test], data.descriptions) == []
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -56,7 +57,8 @@ def test_a_label_among_the_features():
         assert kinds(np.column_stack([X, column]), y) == ["label column"]
     for trait in (codes == 3, codes > 3, codes // 7):  # which a label's part could be, but a trait, too
         assert kinds(np.column_stack([X, trait]), y) == []
-    named = find_leaks(np.column_stack([X[:, :2], codes]), y, columns=["height", "width", "species_id"])
+    table = pd.DataFrame(np.column_stack([X[:, :2], codes]), columns=["height", "width", "species_id"])
+    named = find_leaks(table, y)
     assert "'species_id'" in named[0].text
     one_hot = find_leaks(np.column_stack([X, np.eye(codes.astype(int).max() + 1)[codes.astype(int)]]), y)
     assert one_hot[0].number == len(set(y))
@@ -118,7 +120,7 @@ class TestOlderChecks:
 
     def found(self, train: SampleSet, test: SampleSet) -> str:
         data = ProjectData("features", train, test, GLYPHS.descriptions)
-        return "\n".join(one.text for one in examine(data, one_space=False) if one.level == "warning")
+        return "\n".join(one.text for one in find_problems(data, one_space=False) if one.level == "warning")
 
     def test_equal_rows_whatever_their_label(self):
         X, y, test, test_y = parts()

@@ -1,4 +1,4 @@
-"""`cosmo check`: look at data before training on it."""
+"""`cosmo check`: problems in the data before training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cosmo.cli._options import add_project_options, load_project
 from cosmo.cli._progress import PlainConsole, progress
-from cosmo.data.check import Finding, class_counts, examine
+from cosmo.data.check import Finding, find_problems
 from cosmo.data.samples import ProjectData
 
 _EPILOG = """\
@@ -49,9 +49,9 @@ def run(args: argparse.Namespace) -> int:
     with progress(quiet=args.quiet) as step:
         step(f"reading {project.samples}")
         data = project.load()
-        step(f"looking at {len(data.train) + len(data.test or [])} samples")
-        findings = examine(data, one_space=project.one_space)
-    counts = class_counts(data)
+        step(f"checking {len(data.train) + len(data.test or [])} samples")
+        findings = find_problems(data, one_space=project.one_space)
+    counts = _class_counts(data)
     status = 2 if any(finding.level == "error" for finding in findings) else 0
     if args.json:
         print(json.dumps(_document(data, counts, findings), indent=2))
@@ -65,6 +65,16 @@ def run(args: argparse.Namespace) -> int:
         console.print(Text.assemble((f"{finding.level}: ", _COLOURS[finding.level]), finding.text))
     console.print("\nthis can be fitted: cosmo fit" if status == 0 else "\nthis cannot be fitted as it is")
     return status
+
+
+def _class_counts(data: ProjectData) -> pd.DataFrame:
+    """Return the number of training and test samples of every class."""
+    none = pd.Index([])
+    parts = {"train": data.train.labels, "test": None if data.test is None else data.test.labels}
+    labels = {name: none if part is None else part for name, part in parts.items()}
+    classes = data.descriptions.index.append([*labels.values()]).unique()
+    counts = {name: part.value_counts().reindex(classes, fill_value=0) for name, part in labels.items()}
+    return pd.DataFrame(counts, index=classes).astype(int)
 
 
 def _shape(data: ProjectData) -> str:

@@ -1,83 +1,100 @@
-"""What is wrong, doubtful or worth knowing about data before a model is trained on it."""
+"""Checks of data before training: problems, leaks, and a suggested unseen expert."""
 
 from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import chi2
 
-from cosmo.data.dataset import ItemError
-from cosmo.data.images import image_bytes, read_image
-from cosmo.data.leaks import find_leaks
+from cosmo._core.validation import as_class_index, check_features
+from cosmo.data.dataset import ItemError, listed
+from cosmo.data.images import read_image
 from cosmo.data.samples import ProjectData, SampleSet
 
-__all__ = ["Finding", "class_counts", "examine", "suggest_expert"]
+__all__ = ["Finding", "Leak", "find_leaks", "find_problems", "suggest_expert"]
 
-_FEW = 5
+_MIN_SAMPLES = 5  # per class, and the number of seen classes, below which a warning is due
 _IMBALANCE = 20
-_SHOWN = 5
+
+_EXPERT_INPUT = {
+    "similarity": "sentences in the space of the samples",
+    "lago": "groups of attributes with values from 0 to 1; try eszsl, too (--unseen eszsl)",
+    "eszsl": "these descriptions; for attributes in groups try lago, too (--unseen lago)",
+}
+
+_LABEL_LIKE = 1e-4  # within-class share of the variance below which a feature is a label
+_STEP = 0.1  # of the distance between evenly spaced classes: larger steps separate two values
+_MIN_CLASSES = 5  # with fewer classes a legitimate feature can have one value per class
+_NEAR = 0.1  # of the median distance to the nearest neighbour: smaller distances are noisy copies
+_MIN_ROWS = 20  # rows, or degrees of freedom, below which chance can look like a leak
+_NEIGHBOUR_ROWS = 1000  # rows drawn for the search for near copies
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to know: an "error" keeps a model from being trained, a "warning" from being good."""
+    """A problem in the data: an "error" prevents training, a "warning" harms the model."""
 
     level: Literal["error", "warning", "note"]
     text: str
 
 
-def examine(data: ProjectData, *, one_space: bool) -> list[Finding]:
-    """Look for what would keep a model from being trained or from being good, worst first.
+class Leak(NamedTuple):
+    """A suspected leak: its kind, the number of rows, columns or classes, and a message."""
+
+    kind: Literal["label column", "row number", "near copies", "descriptions of test rows"]
+    number: int
+    text: str
+
+
+def find_problems(data: ProjectData, *, one_space: bool) -> list[Finding]:
+    """Return problems in the data, errors first.
 
     Parameters
     ----------
     data : ProjectData
     one_space : bool
-        Whether one encoder will place samples and descriptions in one space.
+        Whether one encoder embeds samples and descriptions in the same space.
+
+    Returns
+    -------
+    list of Finding
 
     Examples
     --------
     >>> words = pd.Series({"greet": "says hello", "leave": "says goodbye", "ask": "asks something"})
     >>> train = SampleSet(["hi", "hello", "bye", "see you"], pd.Index(["greet", "greet", "leave", "leav"]))
     >>> data = ProjectData("text", train, None, words)
-    >>> examine(data, one_space=True)[0].text
+    >>> find_problems(data, one_space=True)[0].text
     "1 class of samples has no description: 'leav' (did you mean 'leave'?); describe it or correct the label"
     """
-    found = [
-        *_classes(data),
-        *_space(data, one_space),
-        *_descriptions(data.descriptions),
-        *_items(data),
-        *_leaks(data),
-        *_test(data),
-        Finding("note", _advice(data.descriptions, one_space=one_space)),
+    findings = [
+        *_check_classes(data),
+        *_check_descriptions(data, one_space),
+        *_check_items(data),
+        *_check_leaks(data),
+        *_check_test(data),
     ]
-    return sorted(found, key=lambda finding: ("error", "warning", "note").index(finding.level))
-
-
-def class_counts(data: ProjectData) -> pd.DataFrame:
-    """Return training and test samples of every class, described or not; classes without any are unseen."""
-    train = _labels(data.train)
-    test = pd.Index([]) if data.test is None else _labels(data.test)
-    classes = data.descriptions.index.append([train, test]).unique()
-    counts = {name: part.value_counts().reindex(classes, fill_value=0) for name, part in
-              (("train", train), ("test", test))}  # fmt: skip
-    return pd.DataFrame(counts, index=classes).astype(int)
+    expert = suggest_expert(data.descriptions, one_space=one_space)
+    findings.append(Finding("note", f"the unseen expert {expert} suits {_EXPERT_INPUT[expert]}"))
+    return sorted(findings, key=lambda finding: ("error", "warning", "note").index(finding.level))
 
 
 def suggest_expert(descriptions: pd.DataFrame | pd.Series, *, one_space: bool) -> str:
-    """Return the name of an unseen expert that suits descriptions.
+    """Return the name of an unseen expert that suits the descriptions.
 
     Parameters
     ----------
     descriptions : DataFrame of numbers or Series of str
     one_space : bool
-        Whether one encoder places samples and descriptions in one space.
+        Whether one encoder embeds samples and descriptions in the same space.
 
     Examples
     --------
@@ -89,229 +106,294 @@ def suggest_expert(descriptions: pd.DataFrame | pd.Series, *, one_space: bool) -
     if isinstance(descriptions, pd.Series):
         return "similarity" if one_space else "eszsl"
     values = descriptions.to_numpy()
-    shares = values.min() >= 0 and values.max() <= 1 and not _yes_or_no(descriptions)
-    return "lago" if shares and _grouped(descriptions) else "eszsl"
+    # LAGO takes attributes in groups; their values are probabilities, more informative than yes or no.
+    shares = values.min() >= 0 and values.max() <= 1 and not np.isin(values, [0, 1]).all()
+    return "lago" if shares and descriptions.columns.nlevels == 2 else "eszsl"
 
 
-def _grouped(descriptions: pd.DataFrame) -> bool:
-    return descriptions.columns.nlevels == 2
+def find_leaks(
+    X: ArrayLike,
+    y: Iterable[Hashable],
+    test_X: ArrayLike | None = None,
+    test_y: Iterable[Hashable] | None = None,
+    descriptions: pd.DataFrame | None = None,
+) -> list[Leak]:
+    """Return suspected leaks: labels among features, near copies, averages of test rows.
+
+    Equal rows are found by `find_problems`, and rows or classes on the wrong side by `Split.check`,
+    `HoldOut.check` and `Protocol`.
+
+    Parameters
+    ----------
+    X : array or DataFrame of shape (n_samples, n_features)
+        Training rows.
+    y : labels of length n_samples
+    test_X, test_y : array and labels, default=None
+        Test rows.
+    descriptions : DataFrame of shape (n_classes, n_attributes), default=None
+        Index = class.
+
+    Returns
+    -------
+    list of Leak
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.repeat(np.arange(5), 10)
+    >>> [leak.kind for leak in find_leaks(np.column_stack([rng.normal(size=(50, 3)), labels]), labels)]
+    ['label column']
+    """
+    rows = check_features(X, name="training rows")
+    codes, _ = pd.factorize(as_class_index(y))
+    names = X.columns if isinstance(X, pd.DataFrame) else pd.RangeIndex(rows.shape[1])
+    leaks = [*_label_columns(rows, codes, names), *_row_numbers(rows, names)]
+    if test_X is not None:
+        test = check_features(test_X, name="test rows")
+        if test.shape[1] != rows.shape[1]:
+            raise ValueError(f"test rows have {test.shape[1]} features, training rows {rows.shape[1]}")
+        leaks += _near_copies(rows, test)
+        if test_y is not None and descriptions is not None and descriptions.shape[1] == rows.shape[1]:
+            leaks += _averages_of_test_rows(test, as_class_index(test_y), descriptions)
+    return leaks
 
 
-def _yes_or_no(descriptions: pd.DataFrame) -> bool:
-    return bool(np.isin(descriptions.to_numpy(), [0, 1]).all())
-
-
-def _advice(descriptions: pd.DataFrame | pd.Series, *, one_space: bool) -> str:
-    why = {
-        "similarity": "sentences in the space of the samples",
-        "lago": "groups of attributes, with shares from 0 to 1",
-        "eszsl": "numbers of any kind",
-    }
-    expert, other = suggest_expert(descriptions, one_space=one_space), None
-    if expert == "lago":
-        other = "eszsl"
-    elif isinstance(descriptions, pd.Series):
-        why["eszsl"] = "sentences, in a space other than that of the samples"
-    elif _grouped(descriptions) and _yes_or_no(descriptions):
-        why["eszsl"], other = "attributes that are yes or no", "lago"
-    more = "" if other is None else f"; {other} is worth a try, too (--unseen {other})"
-    return f"the unseen expert {expert} suits these descriptions: {why[expert]}{more}"
-
-
-def _classes(data: ProjectData) -> Iterator[Finding]:
+def _check_classes(data: ProjectData) -> Iterator[Finding]:
     labels, described = _labels(data.train), data.descriptions.index
-    strangers = labels[~labels.isin(described)].unique()
-    if len(strangers):
-        yield Finding("error", _undescribed(strangers, described))
+    undescribed = labels[~labels.isin(described)].unique()
+    if len(undescribed):
+        yield Finding("error", _undescribed(undescribed, described))
     counts = labels.value_counts()
     if len(counts) < 2:
         yield Finding("error", f"only {counts.index[0]!r} has samples; at least two classes need them")
     elif not (counts > 1).any():
         yield Finding("error", "no class has two samples, so that none can be held out; add samples")
-    elif len(counts) < _FEW:
-        yield Finding(
-            "warning",
-            f"{len(counts)} classes have samples: what is chosen on a third of them, which play unseen in "
-            "training, is uncertain",
-        )
+    elif len(counts) < _MIN_SAMPLES:
+        yield Finding("warning", f"only {len(counts)} classes have samples: a third of them is held out as "
+                      "unseen for validation, so parameters chosen there are uncertain")  # fmt: skip
     if described.isin(labels).all():
-        yield Finding(
-            "error",
-            "every described class has samples: describe a class without any, or hold some back (hold_back)",
-        )
-    few = counts[counts < _FEW].sort_values(kind="stable")
+        yield Finding("error", "every described class has samples: describe a class without any, or hold "
+                      "some back (hold_back)")  # fmt: skip
+    few = counts[counts < _MIN_SAMPLES].sort_values(kind="stable")
     if len(few):
-        yield Finding(
-            "warning", f"{_n(len(few), 'class')} with fewer than {_FEW} samples: {_some(few.index)}; add some"
-        )
+        yield Finding("warning", f"{_n(len(few), 'class')} with fewer than {_MIN_SAMPLES} samples: "
+                      f"{listed(few.index)}; add samples")  # fmt: skip
     if len(counts) > 1 and counts.iloc[0] > _IMBALANCE * counts.iloc[-1]:
-        yield Finding(
-            "warning",
-            f"{counts.index[0]!r} has {counts.iloc[0]} samples, {counts.index[-1]!r} {counts.iloc[-1]}: rare "
-            "classes will be missed; add samples of them or take fewer of the others",
-        )
+        yield Finding("warning", f"imbalanced classes: {counts.index[0]!r} has {counts.iloc[0]} samples, "
+                      f"{counts.index[-1]!r} {counts.iloc[-1]}; add samples of rare classes")  # fmt: skip
 
 
-def _space(data: ProjectData, one_space: bool) -> Iterator[Finding]:
-    if data.kind == "images" and isinstance(data.descriptions, pd.Series) and not one_space:
-        yield Finding(
-            "error",
-            "the encoder of the pictures has no place for sentences: describe classes by numbers, or take "
-            "an encoder of both, such as open_clip:NAME/PRETRAINED",
-        )
-
-
-def _undescribed(strangers: pd.Index, described: pd.Index) -> str:
-    written = {str(name).strip().casefold(): name for name in described}
+def _undescribed(labels: pd.Index, described: pd.Index) -> str:
+    normalised = {str(name).strip().casefold(): name for name in described}
 
     def hint(label: Any) -> str:
-        near = difflib.get_close_matches(str(label).strip().casefold(), written, n=1, cutoff=0.7)
-        return f"{label!r} (did you mean {written[near[0]]!r}?)" if near else repr(label)
+        near = difflib.get_close_matches(str(label).strip().casefold(), normalised, n=1, cutoff=0.7)
+        return f"{label!r} (did you mean {normalised[near[0]]!r}?)" if near else repr(label)
 
-    shown = ", ".join(map(hint, strangers[:_SHOWN]))
-    more = f" and {len(strangers) - _SHOWN} more" if len(strangers) > _SHOWN else ""
-    one = len(strangers) == 1
-    return (
-        f"{_n(len(strangers), 'class')} of samples {'has' if one else 'have'} no description: {shown}{more}; "
-        f"describe {'it' if one else 'them'} or correct the label{'' if one else 's'}"
-    )
+    verb, pronoun, noun = ("has", "it", "label") if len(labels) == 1 else ("have", "them", "labels")
+    problem = f"{_n(len(labels), 'class')} of samples {verb} no description: {listed(labels, hint)}"
+    return f"{problem}; describe {pronoun} or correct the {noun}"
 
 
-def _descriptions(descriptions: pd.DataFrame | pd.Series) -> Iterator[Finding]:
+def _check_descriptions(data: ProjectData, one_space: bool) -> Iterator[Finding]:
+    descriptions = data.descriptions
     if isinstance(descriptions, pd.DataFrame):
         values = descriptions.to_numpy()
         empty = descriptions.index[np.flatnonzero(~values.any(axis=1))]
         if len(empty):
-            yield Finding(
-                "warning", f"descriptions that are all zero say nothing: {_some(empty)}; fill them in"
-            )
+            yield Finding("warning", f"descriptions are all zero: {listed(empty)}; fill them in")
         constant = int((values == values[0]).all(axis=0).sum())
         if constant:
-            yield Finding("note", f"{_n(constant, 'attribute')} the same for all classes")
+            yield Finding("note", f"{_n(constant, 'attribute')} with the same value for all classes")
         keys = pd.Series([row.tobytes().hex() for row in values], index=descriptions.index)
     else:
+        if data.kind == "images" and not one_space:
+            yield Finding("error", "this image encoder cannot embed sentences: describe classes by numbers, "
+                          "or use an encoder of both, such as open_clip:NAME/PRETRAINED")  # fmt: skip
         keys = descriptions.str.strip().str.casefold()
     for _, group in keys.groupby(keys, sort=False):
         if len(group) > 1:
-            yield Finding(
-                "warning", f"{_some(group.index)} have the same description and cannot be told apart by it"
-            )
+            yield Finding("warning", f"{listed(group.index)} have the same description; correct one")
 
 
-def _items(data: ProjectData) -> Iterator[Finding]:
-    """Look at the samples one by one."""
+def _check_items(data: ProjectData) -> Iterator[Finding]:
     if data.kind == "features":
-        values = np.asarray(data.train.items)
-        constant = np.flatnonzero(np.ptp(values, axis=0) == 0)
+        constant = np.flatnonzero(np.ptp(np.asarray(data.train.items), axis=0) == 0)
         if len(constant):
-            names = data.train.items.columns if isinstance(data.train.items, pd.DataFrame) else None
-            shown = pd.Index(constant) if names is None else names[constant]
-            yield Finding(
-                "warning",
-                f"{_n(len(constant), 'constant feature')}: {_some(shown)}; nothing is learned from those",
-            )
+            items = data.train.items
+            names = items.columns[constant] if isinstance(items, pd.DataFrame) else constant.tolist()
+            yield Finding("warning", f"{_n(len(constant), 'constant feature')}: {listed(names)}; remove")
     elif data.kind == "images":
-        bad = [
-            reason for part in (data.train, data.test) if part is not None for reason in _damaged(part.items)
-        ]
-        if bad:
-            more = f"\n  and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
-            lines = "".join(f"\n  {reason}" for reason in bad[:_SHOWN])
-            yield Finding(
-                "error",
-                f"{_n(len(bad), 'picture')} cannot be read; remove them, or fit with --skip:{lines}{more}",
-            )
+        damaged = []
+        for item in [*data.train.items, *(() if data.test is None else data.test.items)]:
+            try:
+                read_image(item, min_size=64)
+            except ItemError as error:
+                damaged.append(str(error))
+        if damaged:
+            yield Finding("error", f"{_n(len(damaged), 'image')} cannot be read; remove them, or fit with "
+                          f"--skip:\n  {listed(damaged, str, separator=chr(10) + '  ')}")  # fmt: skip
 
 
-def _damaged(items: Iterable[Any]) -> Iterator[str]:
-    for item in items:
-        try:
-            read_image(item, 64)
-        except ItemError as error:
-            yield str(error)
-
-
-def _leaks(data: ProjectData) -> Iterator[Finding]:
-    keys = pd.Series(_keys(data.train))
+def _check_leaks(data: ProjectData) -> Iterator[Finding]:
+    keys = pd.Series(_fingerprints(data.train))
     labels = pd.Series(_labels(data.train).astype(str))
-    several = labels.groupby(keys.to_numpy()).transform("nunique") > 1
-    if several.any():
-        row = int(several.to_numpy().argmax())
+    conflicting = labels.groupby(keys.to_numpy()).transform("nunique") > 1
+    if conflicting.any():
+        row = int(conflicting.to_numpy().argmax())
         both = " and ".join(map(repr, labels[keys == keys[row]].unique()[:2]))
-        yield Finding(
-            "warning",
-            f"{int(several.sum())} samples occur with different labels, such as row {row + 1} as {both}; "
-            "keep the right one",
-        )
-    copies = int((keys.duplicated() & ~several).sum())
+        yield Finding("warning", f"{int(conflicting.sum())} samples occur with different labels, such as row "
+                      f"{row + 1} as {both}; keep the right one")  # fmt: skip
+    copies = int((keys.duplicated() & ~conflicting).sum())
     if copies:
-        yield Finding("note", f"{_n(copies, 'sample')} more than once with the same label")
+        yield Finding("note", f"{_n(copies, 'duplicate sample')} with the same label")
     if data.test is not None:
-        shared = pd.Series(_keys(data.test)).isin(keys)
+        shared = pd.Series(_fingerprints(data.test)).isin(keys)
         if shared.any():
-            yield Finding(
-                "warning",
-                f"{_n(int(shared.sum()), 'test sample')} also among the training samples, the first is row "
-                f"{int(shared.to_numpy().argmax()) + 1} of the test, so accuracies will look too good",
-            )
+            yield Finding("warning", f"{_n(int(shared.sum()), 'test sample')} also among the training "
+                          f"samples, the first is row {int(shared.to_numpy().argmax()) + 1} of the test; "
+                          "accuracies will be too high")  # fmt: skip
     if data.kind == "features":
+        table = data.descriptions if isinstance(data.descriptions, pd.DataFrame) else None
         items, test = data.train.items, data.test
         if test is not None and np.shape(test.items)[1] != np.shape(items)[1]:
-            test = None
-        for leak in find_leaks(
-            items,
-            labels,
-            None if test is None else test.items,
-            None if test is None else _labels(test),
-            data.descriptions if isinstance(data.descriptions, pd.DataFrame) else None,
-            columns=items.columns if isinstance(items, pd.DataFrame) else None,
-        ):
+            test = None  # `cosmo evaluate` reports the missing columns
+        test_items, test_labels = (None, None) if test is None else (test.items, _labels(test))
+        for leak in find_leaks(items, labels, test_items, test_labels, table):
             yield Finding("warning", leak.text)
 
 
-def _keys(samples: SampleSet) -> list[bytes]:
-    """Return a fingerprint of each sample; equal ones, spaces and capitals aside, have the same."""
+def _fingerprints(samples: SampleSet) -> list[bytes]:
+    """Return a hash of each sample; texts are compared without case and repeated spaces."""
     items = samples.items
     if isinstance(items, pd.DataFrame | np.ndarray):
         content: Iterable[bytes] = (row.tobytes() for row in np.ascontiguousarray(items))
     elif items and isinstance(items[0], str):
         content = (" ".join(text.casefold().split()).encode("utf-8", "replace") for text in items)
     else:
-        content = map(_file, items)
+        content = (Path(item).read_bytes() if Path(item).is_file() else str(item).encode() for item in items)
     return [hashlib.blake2b(one, digest_size=16).digest() for one in content]
 
 
-def _file(path: Any) -> bytes:
-    try:
-        return image_bytes(path)
-    except ItemError:  # which is reported as damaged
-        return str(path).encode()
-
-
-def _test(data: ProjectData) -> Iterator[Finding]:
+def _check_test(data: ProjectData) -> Iterator[Finding]:
     if data.test is None:
         yield Finding("note", "no test samples: `cosmo evaluate` will need a file of them")
         return
     labels, described = _labels(data.test), data.descriptions.index
-    strangers = labels[~labels.isin(described)].unique()
-    if len(strangers):
-        yield Finding("warning", f"in the test, {_undescribed(strangers, described)}")
+    undescribed = labels[~labels.isin(described)].unique()
+    if len(undescribed):
+        yield Finding("warning", f"in the test, {_undescribed(undescribed, described)}")
     is_seen = labels.isin(_labels(data.train))
     if is_seen.all() or not is_seen.any():
         kind = "unseen" if is_seen.all() else "seen"
         yield Finding("note", f"the test has no samples of {kind} classes: Acc_H cannot be measured")
 
 
+def _label_columns(rows: NDArray[Any], codes: NDArray[np.intp], names: pd.Index) -> Iterator[Leak]:
+    """Find features with a distinct value per class, and sets of one-hot columns."""
+    counts = np.bincount(codes)
+    if len(rows) - len(counts) < _MIN_ROWS or len(counts) < _MIN_CLASSES:
+        return
+    order = np.argsort(codes, kind="stable")
+    centred = rows[order].astype(np.float64)
+    centred -= centred.mean(axis=0)
+    total = np.square(centred).sum(axis=0)
+    means = np.add.reduceat(centred, np.cumsum(counts) - counts, axis=0) / counts[:, None]
+    within = total - np.square(means * np.sqrt(counts)[:, None]).sum(axis=0)
+    flat = np.flatnonzero((total > 0) & (within < _LABEL_LIKE * total))
+    width = means[:, flat].max(axis=0) - means[:, flat].min(axis=0)
+    steps = np.diff(np.sort(means[:, flat], axis=0), axis=0) > _STEP / len(counts) * width
+    n_levels = 1 + steps.sum(axis=0)
+    # A column for one class has two values, and the first or the last step separates them.
+    single = flat[(n_levels == 2) & (steps[0] | steps[-1])]
+    classes = np.abs(means[:, single] - np.median(means[:, single], axis=0)).argmax(axis=0)
+    one_hot = single if len(np.unique(classes)) >= len(counts) - 1 else single[:0]
+    columns = np.concatenate([flat[n_levels == len(counts)], one_hot])
+    if len(columns):
+        yield Leak("label column", len(columns), f"{_n(len(columns), 'feature')}, such as "
+                   f"{names[columns[0]]!r}, constant within each class and different between classes: is "
+                   "the label among the features? Remove it")  # fmt: skip
+
+
+def _row_numbers(rows: NDArray[Any], names: pd.Index) -> Iterator[Leak]:
+    """Find features that are monotonic in the order of the rows."""
+    if len(rows) < _MIN_ROWS:
+        return
+    change = np.diff(rows, axis=0)
+    columns = np.flatnonzero((change > 0).all(axis=0) | (change < 0).all(axis=0))
+    if len(columns):
+        yield Leak("row number", len(columns), f"{_n(len(columns), 'feature')}, such as "
+                   f"{names[columns[0]]!r}, monotonic in the order of the rows: a row number or time "
+                   "reveals the class in files sorted by class; remove it")  # fmt: skip
+
+
+def _near_copies(rows: NDArray[Any], test: NDArray[Any]) -> Iterator[Leak]:
+    """Find test rows much nearer to a training row than training rows are to each other."""
+    if len(rows) < _MIN_ROWS or not len(test) or rows.shape[1] < 2:
+        return
+    generator = np.random.default_rng(0)
+    spread = rows.std(axis=0, dtype=np.float64)
+    scale = np.divide(1, spread, out=np.zeros_like(spread), where=spread > 0).astype(np.float32)
+    scaled = rows * scale
+    sample = np.sort(generator.permutation(len(rows))[:_NEIGHBOUR_ROWS])
+    tested = np.sort(generator.permutation(len(test))[:_NEIGHBOUR_ROWS])
+    usual = np.median(_nearest(scaled[sample], scaled, exclude=sample))
+    distance = _nearest(test[tested] * scale, scaled)
+    near = (distance < _NEAR * usual) & (distance > 0)  # equal rows are reported elsewhere
+    if near.any():
+        of = "" if len(tested) == len(test) else f" of {len(tested)} drawn"
+        yield Leak("near copies", int(near.sum()), f"{_n(int(near.sum()), 'test sample')}{of}, the first is "
+                   f"row {tested[near.argmax()] + 1}, almost equal to training samples: accuracies will be "
+                   "too high; keep copies in one part")  # fmt: skip
+
+
+def _nearest(
+    rows: NDArray[Any], known: NDArray[Any], exclude: NDArray[np.intp] | None = None
+) -> NDArray[np.float64]:
+    """Return the distance of each row to the nearest row of `known`, except row `exclude`."""
+    norms = np.square(known).sum(axis=1)
+    nearest = np.empty(len(rows), dtype=np.intp)
+    for start in range(0, len(rows), 256):
+        squares = norms - 2 * rows[start : start + 256] @ known.T
+        if exclude is not None:
+            excluded = exclude[start : start + 256]
+            squares[np.arange(len(excluded)), excluded] = np.inf
+        nearest[start : start + 256] = squares.argmin(axis=1)
+    # The expanded square is too coarse for near copies; this distance is exact.
+    return np.asarray(np.linalg.norm(rows.astype(np.float64) - known[nearest], axis=1))
+
+
+def _averages_of_test_rows(
+    test: NDArray[Any], labels: pd.Index, descriptions: pd.DataFrame
+) -> Iterator[Leak]:
+    """Find descriptions closer to the mean of test rows than its sampling error allows."""
+    classes = []
+    for label in descriptions.index.intersection(labels):
+        own = test[labels == label].astype(np.float64)
+        if len(own) < 2:
+            continue
+        mean, variance = own.mean(axis=0), own.var(axis=0, ddof=1)
+        description = descriptions.loc[label].to_numpy(np.float64)
+        size = np.square(mean).sum()
+        factor = description @ mean / size if size > 0 else 0.0  # a common factor is allowed for
+        if factor <= 0 or not variance.any():
+            continue
+        error = factor**2 * variance / len(own)
+        freedom = error.sum() ** 2 / np.square(error).sum()
+        limit = chi2.ppf(1e-6, freedom) / freedom * error.sum()
+        if freedom >= _MIN_ROWS and np.square(description - factor * mean).sum() < limit:
+            classes.append(label)
+    if classes:
+        yield Leak("descriptions of test rows", len(classes), f"{_n(len(classes), 'description')}, such as "
+                   f"that of {classes[0]!r}, equal to the average of the class's test samples; describe "
+                   "classes without using the test")  # fmt: skip
+
+
 def _labels(samples: SampleSet) -> pd.Index:
-    assert samples.labels is not None  # a project's samples are labelled
+    assert samples.labels is not None  # samples of a project have labels
     return samples.labels
 
 
-def _n(count: int, what: str) -> str:
-    plural = f"{what}es" if what.endswith("s") else f"{what}s"
-    return f"{count} {what if count == 1 else plural}"
-
-
-def _some(names: pd.Index) -> str:
-    shown = ", ".join(repr(name) for name in names[:_SHOWN].tolist())
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
+def _n(count: int, noun: str) -> str:
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{count} {noun if count == 1 else plural}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -79,27 +79,27 @@ class Split:
         trained = np.unique(codes[self.trainval])
         both = np.intersect1d(trained, codes[self.test_unseen])
         if both.size:
-            raise DataError(f"a class is both seen and unseen: {_names(classes, both)}")
+            raise DataError(f"a class is both seen and unseen: {listed(classes[both])}")
         strangers = np.setdiff1d(codes[self.test_seen], trained)
         if strangers.size:
             raise DataError(
-                f"split.test_seen has classes without training rows: {_names(classes, strangers)}"
+                f"split.test_seen has classes without training rows: {listed(classes[strangers])}"
             )
         if len(trained) < 2:
-            raise DataError(f"only one seen class ({_names(classes, trained)}); at least two are needed")
+            raise DataError(f"only one seen class ({listed(classes[trained])}); at least two are needed")
         if len(trained) == len(classes):
             raise DataError("no unseen class: every described class has training rows")
         if self.train is not None and self.val is not None:
             both = np.intersect1d(codes[self.train], codes[self.val])
             if both.size:
                 raise DataError(
-                    f"a class is in both split.train and split.val: {_names(classes, both)}; "
+                    f"a class is in both split.train and split.val: {listed(classes[both])}; "
                     "they divide the seen classes"
                 )
             for name, rows in (("train", self.train), ("val", self.val)):
                 leaked = np.setdiff1d(codes[rows], trained)
                 if leaked.size:
-                    raise DataError(f"split.{name} has unseen classes: {_names(classes, leaked)}")
+                    raise DataError(f"split.{name} has unseen classes: {listed(classes[leaked])}")
 
     def _disjoint(self, *pairs: tuple[str, str]) -> None:
         for one, other in pairs:
@@ -236,6 +236,14 @@ class GZSLDataset:
         return seen
 
 
-def _names(classes: pd.Index, codes: NDArray[np.intp]) -> str:
-    shown = ", ".join(repr(label) for label in classes[np.unique(codes)][:5])
-    return shown if len(codes) <= 5 else f"{shown} …"
+def listed(names: Iterable[Any], show: Callable[[Any], str] = repr, separator: str = ", ") -> str:
+    """Return the first five names for a message, and the number of the others.
+
+    Examples
+    --------
+    >>> listed(range(7))
+    '0, 1, 2, 3, 4 and 2 more'
+    """
+    names = list(names)
+    shown = separator.join(map(show, names[:5]))
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"

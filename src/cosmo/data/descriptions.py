@@ -11,13 +11,12 @@ from typing import Any
 import pandas as pd
 
 from cosmo._core.validation import as_class_index, check_descriptions
-from cosmo.data.dataset import DataError
+from cosmo.data.dataset import DataError, listed
 from cosmo.data.tables import as_labels, as_numbers, has_numbers, read_table
 
 __all__ = ["match_labels", "read_descriptions"]
 
 _CLASS_NAMES = ("class", "label")
-_SHOWN = 5
 
 
 def read_descriptions(path: str | os.PathLike[str]) -> pd.DataFrame | pd.Series:
@@ -95,8 +94,8 @@ def match_labels(labels: Iterable[Hashable], classes: pd.Index) -> pd.Index:
             return pd.Index(places)
     strangers = index[~index.isin(classes) & ~index.astype(str).isin(list(written))].unique()
     raise DataError(
-        f"{len(strangers)} classes of samples have no description: {_some(strangers)}; "
-        f"described are {_some(classes)}: add what is missing, or correct the labels"
+        f"{len(strangers)} classes of samples have no description: {listed(strangers)}; "
+        f"described are {listed(classes)}: add what is missing, or correct the labels"
     )
 
 
@@ -166,9 +165,4 @@ def _numbers(classes: pd.Index, table: pd.DataFrame, path: Path) -> pd.DataFrame
 def _check_unique(classes: pd.Index, path: Path) -> None:
     twice = classes[classes.duplicated()].unique()
     if len(twice):
-        raise DataError(f"{path}: described more than once: {_some(twice)}; keep one row for each class")
-
-
-def _some(names: pd.Index) -> str:
-    shown = ", ".join(repr(name) for name in names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
+        raise DataError(f"{path}: described more than once: {listed(twice)}; keep one row for each class")
