@@ -1,0 +1,101 @@
+"""The worked examples of CONTRIBUTING.md work as they stand."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from cosmo import Cosmo, Model
+from cosmo.data import load_glyphs
+
+ROOT = Path(__file__).parents[1]
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+BLOCKS = re.findall(r'```python title="([^"]+)"\n(.*?)```', GUIDE, flags=re.DOTALL)
+NEW_MODULES = [(title, code) for title, code in BLOCKS if re.fullmatch(r"src/\S+", title)]
+ENTRIES = [(title, code) for title, code in BLOCKS if ":" in title]
+TESTS = [(title, code) for title, code in BLOCKS if title.startswith("tests/")]
+
+
+def dotted(path: str) -> str:
+    return path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+@pytest.fixture
+def examples(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
+    """Install the modules, functions and table entries of the guide for the time of a test."""
+    modules = {}
+    for title, code in NEW_MODULES:
+        name = dotted(title)
+        if (ROOT / title).exists():  # a function that is added to a module
+            module = importlib.import_module(name)
+            before = set(vars(module))
+            exec(compile(code, title, "exec"), vars(module))
+            for new in set(vars(module)) - before:
+                value = vars(module).pop(new)
+                monkeypatch.setattr(module, new, value, raising=False)
+        else:
+            module = ModuleType(name)
+            monkeypatch.setitem(sys.modules, name, module)
+            exec(compile(code, title, "exec"), vars(module))
+        modules[name] = module
+    for title, code in ENTRIES:
+        path, _, table = title.partition(": ")
+        module = importlib.import_module(dotted(path))
+        for key, value in eval(f"{{{code}}}", dict(vars(module))).items():
+            monkeypatch.setitem(getattr(module, table), key, value)
+    return modules
+
+
+def test_there_is_an_example_of_each() -> None:
+    rooms = {title.split("/")[2] for title, _ in NEW_MODULES}
+    assert rooms == {"experts", "gates", "metrics", "cli"} == {title.split("/")[1] for title, _ in TESTS}
+
+
+@pytest.mark.parametrize(("title", "code"), TESTS, ids=[title for title, _ in TESTS])
+def test_example_test(title: str, code: str, examples: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    scope: dict[str, Any] = {}
+    exec(compile(code, title, "exec"), scope)
+    functions = [value for name, value in scope.items() if name.startswith("test_")]
+    assert functions
+    for function in functions:
+        function(**({"capsys": capsys} if "capsys" in function.__code__.co_varnames else {}))
+
+
+def test_metric_doctest(examples: dict[str, ModuleType]) -> None:
+    function = examples["cosmo.metrics.accuracy"].worst_class_accuracy
+    (example,) = doctest.DocTestFinder().find(function, globs={function.__name__: function})
+    assert doctest.DocTestRunner().run(example) == doctest.TestResults(0, 1)
+
+
+def test_examples_can_be_saved(examples: dict[str, ModuleType], tmp_path: Path) -> None:
+    data = load_glyphs(n_classes=40, samples_per_class=12)
+    rows = data.split.trainval
+    expert = examples["cosmo.experts.regression"].AttributeRegression(alpha=1.0, temperature=1.0)
+    gate = examples["cosmo.gates.margin"].MarginGate()
+    model = Cosmo(data.descriptions, unseen=expert, gate=gate).fit(data.features[rows], data.labels[rows])
+    Model(model).save(tmp_path / "model.cosmo")
+    again = Model.load(tmp_path / "model.cosmo")
+    X = data.features[data.split.test_unseen]
+    assert list(again.predict(X)) == list(model.predict(X))
+
+
+def test_map_lists_the_packages_in_the_order_of_the_contract() -> None:
+    listed = re.findall(r"^\| `(\w+)` \|", GUIDE, flags=re.MULTILINE)
+    contract = re.search(r"layers = \[(.*?)\]", (ROOT / "pyproject.toml").read_text("utf-8"), re.DOTALL)
+    assert contract is not None
+    assert listed == re.findall(r"cosmo\.(\w+)", contract[1])
+
+
+def test_links_and_targets_exist() -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", GUIDE):
+        assert (ROOT / target).exists(), target
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    for line in re.findall(r"make ([a-z -]+)", "\n".join(re.findall(r"`[^`]*`|^make .*$", GUIDE, re.M))):
+        assert all(re.search(rf"^{one}:", makefile, re.M) for one in line.split()), line
