@@ -8,16 +8,19 @@ import shlex
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
 
 from cosmo._core.extras import require
 from cosmo._core.parallel import CLUSTER_ADVICE, Workers
 from cosmo.data import DataError, GZSLDataset, load_glyphs, read_xlsa17
 from cosmo.data.samples import Kind, SampleSet, read_samples
-from cosmo.encoders import make_encoder
+from cosmo.encoders import extract, make_encoder
 from cosmo.experts import SEEN_EXPERTS, UnseenExpert, make_unseen_expert
 from cosmo.io.model import Model
-from cosmo.io.project import Project, model_rows, read_project
+from cosmo.io.project import Project, read_project
 
 CACHE = "cosmo-runs/cache"
 _FILE = "cosmo.toml"
@@ -315,9 +318,11 @@ def load_samples(args: argparse.Namespace, model: Model, *, test: bool = False) 
 
 def encode_samples(args: argparse.Namespace, model: Model, samples: SampleSet) -> tuple[Any, SampleSet]:
     """Return rows for the model, and the samples that could be read."""
-    return model_rows(
-        model, samples, cache=args.cache, on_error="skip" if getattr(args, "skip", False) else "raise"
-    )
+    if isinstance(samples.items, pd.DataFrame | np.ndarray):
+        return samples.items, samples
+    on_error: Literal["skip", "raise"] = "skip" if getattr(args, "skip", False) else "raise"
+    result = extract(model.encoder, samples.items, cache=args.cache, on_error=on_error)
+    return result.features, samples if len(result.rows) == len(samples) else samples.take(result.rows)
 
 
 def _kind(args: argparse.Namespace, model: Model) -> Kind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,8 @@ from cosmo.io.model_file import load, save
 from cosmo.io.model_file.values import pack
 
 __all__ = ["Model", "card_text", "fit_model"]
+
+logger = logging.getLogger(__name__)
 
 Descriptions = Any  # DataFrame, Series or mapping: a vector or a sentence for each class
 
@@ -113,6 +116,7 @@ class Model:
         if self._encoder is None:
             if self.encoder_name is None:
                 raise ValueError("the model has no encoder: it takes feature rows")
+            logger.info("loading the encoder %s", self.encoder_name)
             self._encoder = self._check_encoder(make_encoder(self.encoder_name))
         return self._encoder
 

@@ -1,4 +1,4 @@
-"""`Project`: what to learn from, as a file names it (`cosmo.toml`), and how it becomes a model."""
+"""`Project`: inputs and choices of a training, read from `cosmo.toml`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cosmo.experts import make_seen_expert, make_unseen_expert
 from cosmo.gates import make_gate
 from cosmo.io.model import Model, fit_model
 
-__all__ = ["Project", "model_rows", "read_project"]
+__all__ = ["Project", "read_project"]
 
 logger = logging.getLogger(__name__)
 
@@ -34,34 +34,38 @@ _PATHS = ("samples", "descriptions", "labels", "weights", "test")
 
 @dataclass(frozen=True)
 class Project:
-    """Inputs and choices of a training; `read_project` reads one from a file.
+    """Inputs and choices of a training; `read_project` reads them from a file.
 
     Parameters
     ----------
     samples : path
-        A table, an `.npz` or `.npy`, or a folder with a folder of pictures for each class.
+        A table, an `.npz` or `.npy`, or a folder with a folder of images for each class.
     descriptions : path
         See `cosmo.data.read_descriptions`.
     kind : {"features", "text", "images"}, optional
-        By default pictures if `samples` is a folder or `image` is given, texts if `text` is given, else
-        features.
+        Kind of the samples. By default images if `samples` is a folder or `image` is given, text if `text`
+        is given, else features.
     label, text, image : str, optional
-        Columns of classes, texts and paths of pictures; usual names are found by themselves.
+        Columns of classes, texts and paths of images, unless they have one of the usual names.
     labels : path, optional
-        Labels that go with an `.npy`.
+        Labels of the rows of an `.npy`.
     features : str or list of str, optional
-        Columns of features, or how their names begin.
-    encoder, weights : str and path, optional
-        Of texts or pictures, see `cosmo.encoders.make_encoder`; also of descriptions in words.
-    seen, unseen, gate : str, optional
-        Experts and gate by name; by default chosen by the kind of samples and descriptions.
+        Columns of features, or a prefix of their names.
+    encoder : str, optional
+        Encoder of texts, images or descriptions in words, see `cosmo.encoders.make_encoder`.
+    weights : path, optional
+        Weights of the encoder.
+    seen, unseen : str, optional
+        Experts by name; by default chosen by the kind of samples and descriptions.
+    gate : str, default="confidence"
+        Gate by name.
     test : path, optional
-        Labelled samples to evaluate with, like `samples`.
-    test_share : float
-        Share of each class's samples to hold back instead.
-    hold_back : list of class labels
-        Classes all of whose samples are held back, so that they play unseen.
-    seed : int
+        Labelled samples to evaluate with, in the form of `samples`.
+    test_share : float, default=0.0
+        Share of the samples of each class to hold out for the test, instead of `test`.
+    hold_back : list of class labels, default=()
+        Classes whose samples are all held out for the test, as unseen classes.
+    seed : int, default=0
 
     Examples
     --------
@@ -108,14 +112,14 @@ class Project:
         make_gate(self.gate)
 
     def with_options(self, **options: Any) -> Self:
-        """Return the project with some choices replaced; None leaves one as it is."""
+        """Return the project with some options replaced; None keeps an option."""
         if options.get("test") is not None:
             options |= {"test_share": 0.0, "hold_back": ()}
         return replace(self, **{name: value for name, value in options.items() if value is not None})
 
     @property
     def sample_kind(self) -> Kind:
-        """What the samples are."""
+        """Kind of the samples."""
         if self.kind is not None:
             return self.kind
         if self.samples.is_dir() or self.image is not None:
@@ -124,12 +128,12 @@ class Project:
 
     @property
     def one_space(self) -> bool:
-        """Whether the encoder, by its name, places samples and sentences in one space."""
+        """Whether samples and sentences have a joint embedding space, by the encoder's name."""
         kind, name = self.sample_kind, self.encoder or _ENCODERS.get(self.sample_kind, "")
         return kind == "text" or (kind == "images" and name.startswith("open_clip:"))
 
     def read(self, source: Path) -> SampleSet:
-        """Read samples that are like those of the project."""
+        """Read samples in the form of the project's."""
         return read_samples(
             source,
             self.sample_kind,
@@ -141,37 +145,37 @@ class Project:
         )
 
     def load(self) -> ProjectData:
-        """Read samples and descriptions, and hold test samples back.
+        """Read samples and descriptions, and hold out test samples.
 
-        Labels without a description stay as they are: `fit` refuses them, `cosmo.data.check` lists them.
+        Labels without a description are not an error here, but in `fit`; `cosmo.data.check` lists them.
         """
         descriptions = read_descriptions(self.descriptions)
-        classes = descriptions.index
-        everything = self.read(self.samples)
-        train = SampleSet(everything.items, _as_written(everything.labelled(self.samples), classes))
-        test: SampleSet | None = None
-        if self.test is not None:
-            test = self.read(self.test)
-            test = SampleSet(test.items, _as_written(test.labelled(self.test), classes))
-        elif self.test_share or self.hold_back:
-            held = self._held_back(train.labelled(self.samples))
-            train, test = train.take(np.flatnonzero(~held)), train.take(np.flatnonzero(held))
+
+        def read_labelled(source: Path) -> SampleSet:
+            samples = self.read(source)
+            return SampleSet(samples.items, _match_text(samples.labelled(source), descriptions.index))
+
+        train = read_labelled(self.samples)
+        test = None if self.test is None else read_labelled(self.test)
+        if self.test_share or self.hold_back:
+            held_out = self._held_out(train.labelled(self.samples))
+            train, test = train.take(np.flatnonzero(~held_out)), train.take(np.flatnonzero(held_out))
         return ProjectData(self.sample_kind, train, test, descriptions)
 
-    def _held_back(self, labels: pd.Index) -> NDArray[np.bool_]:
-        """Return which samples are for the test."""
-        names = _as_written(pd.Index(self.hold_back, tupleize_cols=False), labels.unique())
-        strangers = names[~names.isin(labels)]
-        if len(strangers):
-            raise ValueError(f"hold_back names {strangers[0]!r}, of which {self.samples} has no sample")
-        held = np.asarray(labels.isin(names))
-        codes, n_classes = pd.factorize(labels)[0], labels.nunique()
+    def _held_out(self, labels: pd.Index) -> NDArray[np.bool_]:
+        """Return a mask of the test samples."""
+        names = _match_text(pd.Index(self.hold_back, tupleize_cols=False), labels.unique())
+        missing = names[~names.isin(labels)]
+        if len(missing):
+            raise ValueError(f"hold_back names {missing[0]!r}, of which {self.samples} has no sample")
+        held_out = np.asarray(labels.isin(names))
+        codes = pd.factorize(labels)[0]
         order = np.random.default_rng(self.seed).permutation(len(labels))
-        for code in range(n_classes):
+        for code in range(labels.nunique()):
             rows = order[codes[order] == code]
-            # At least one stays: a class without training samples would become unseen unasked.
-            held[rows[: min(round(self.test_share * len(rows)), len(rows) - 1)]] = True
-        return held
+            # One sample stays, because a class without any is unseen.
+            held_out[rows[: min(round(self.test_share * len(rows)), len(rows) - 1)]] = True
+        return held_out
 
     def fit(
         self,
@@ -186,13 +190,13 @@ class Project:
         Parameters
         ----------
         data : ProjectData, optional
-            What `load` gave; read now if left out.
+            Result of `load`, which is called by default.
         cache : path, optional
-            Folder that keeps features and unfinished work: a training that was stopped goes on.
-        on_error : {"raise", "skip"}
-            What to do about texts or pictures that cannot be read.
+            Cache folder of features and unfinished work, from which an interrupted training resumes.
+        on_error : {"raise", "skip"}, default="raise"
+            What to do with texts or images that cannot be read.
         workers : Workers or None, default=None
-            Where texts and pictures are encoded, see `cosmo.encoders.extract`.
+            Where texts and images are encoded, see `cosmo.encoders.extract`.
         """
         data = self.load() if data is None else data
         labels = match_labels(data.train.labelled(self.samples), data.descriptions.index)
@@ -201,17 +205,17 @@ class Project:
         if encoder is not None and data.kind != "features":
             found = extract(encoder, items, cache=cache, on_error=on_error, workers=workers)
             items, labels = found.features, labels[found.rows]
-        unit = data.kind == "text"  # sentence encoders give rows of unit length
+        # Rows of sentence encoders have unit length.
+        seen = self.seen or ("logistic-unit" if data.kind == "text" else "logistic")
+        unseen = self.unseen or suggest_expert(data.descriptions, one_space=self.one_space)
         model = fit_model(
             items,
             labels,
             data.descriptions,
             encoder=encoder,
             name=self.samples.name,
-            seen=make_seen_expert(self.seen or ("logistic-unit" if unit else "logistic")),
-            unseen=make_unseen_expert(
-                self.unseen or suggest_expert(data.descriptions, one_space=self.one_space)
-            ),
+            seen=make_seen_expert(seen),
+            unseen=make_unseen_expert(unseen),
             gate=make_gate(self.gate),
             random_state=self.seed,
             cache=cache,
@@ -222,8 +226,7 @@ class Project:
         return model
 
     def _encoder(self, data: ProjectData) -> Encoder | None:
-        worded = isinstance(data.descriptions, pd.Series)
-        if data.kind == "features" and not worded:
+        if data.kind == "features" and not isinstance(data.descriptions, pd.Series):
             if self.encoder is not None:
                 raise ValueError(f"the samples are feature rows, which encoder {self.encoder!r} cannot read")
             return None
@@ -238,7 +241,7 @@ def read_project(path: str | Path) -> Project:
     Raises
     ------
     DataError
-        Naming the file and the key that is wrong.
+        If the file is missing, is not TOML, or has an unknown, missing or wrong key.
     """
     path = Path(path)
     try:
@@ -268,47 +271,22 @@ def read_project(path: str | Path) -> Project:
 
 
 def _check_entry(path: Path, name: str, value: Any) -> None:
-    expected, right = "text in quotes", isinstance(value, str)
-    if name == "seed":
-        expected, right = "a whole number", isinstance(value, int) and not isinstance(value, bool)
-    elif name == "test_share":
-        expected, right = "a number", isinstance(value, int | float) and not isinstance(value, bool)
-    elif name == "hold_back":
-        expected = "a list of classes"
-        right = isinstance(value, list) and all(isinstance(one, str | int) for one in value)
-    elif name == "features":
-        expected = "a list of columns, or how their names begin"
-        right = isinstance(value, str) or (
-            isinstance(value, list) and all(isinstance(one, str) for one in value)
-        )
-    if not right:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    items = value if isinstance(value, list) else [None]
+    expected, valid = {
+        "seed": ("a whole number", whole),
+        "test_share": ("a number", whole or isinstance(value, float)),
+        "hold_back": ("a list of classes", all(isinstance(item, str | int) for item in items)),
+        "features": (
+            "a list of columns, or a prefix of their names",
+            isinstance(value, str) or all(isinstance(item, str) for item in items),
+        ),
+    }.get(name, ("text in quotes", isinstance(value, str)))
+    if not valid:
         raise DataError(f"{path}: {name} must be {expected}, got {value!r}")
 
 
-def model_rows(
-    model: Model,
-    samples: SampleSet,
-    *,
-    cache: str | Path | None = None,
-    on_error: Literal["raise", "skip"] = "raise",
-) -> tuple[Any, SampleSet]:
-    """Return samples as rows that a model takes, and those samples that could be read.
-
-    Parameters
-    ----------
-    model : Model
-    samples : SampleSet
-    cache, on_error
-        See `cosmo.encoders.extract`.
-    """
-    if isinstance(samples.items, pd.DataFrame | np.ndarray):
-        return samples.items, samples
-    logger.info("loading the encoder %s", model.encoder_name)
-    found = extract(model.encoder, samples.items, cache=cache, on_error=on_error)
-    return found.features, samples if len(found.rows) == len(samples) else samples.take(found.rows)
-
-
-def _as_written(labels: pd.Index, classes: pd.Index) -> pd.Index:
-    """Return labels as `classes` write them, where one has 1 and the other "1"; others as they are."""
-    written = {str(name): name for name in classes}
-    return pd.Index([written.get(str(label), label) for label in labels], tupleize_cols=False)
+def _match_text(labels: pd.Index, classes: pd.Index) -> pd.Index:
+    """Return labels with the type of `classes` where both have the same text, such as 1 and "1"."""
+    by_text = {str(name): name for name in classes}
+    return pd.Index([by_text.get(str(label), label) for label in labels], tupleize_cols=False)
