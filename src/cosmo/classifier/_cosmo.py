@@ -1,15 +1,11 @@
-"""`Cosmo`: the whole method as a scikit-learn classifier.
-
-Atzmon & Chechik, "Adaptive confidence smoothing for generalized zero-shot learning", CVPR 2019.
-"""
+"""COSMO as a scikit-learn classifier."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -27,8 +23,6 @@ from cosmo._core.validation import (
     check_features,
     encode_labels,
 )
-from cosmo.classifier._inference import Inference
-from cosmo.classifier._summary import RecordedOutputs
 from cosmo.classifier.combinations import SOFTNESSES, GatedMixture, OperatingPoint
 from cosmo.classifier.explain import Explanation, explain
 from cosmo.data.splits import HoldOut, further_folds, hold_out
@@ -36,43 +30,46 @@ from cosmo.experts import ESZSL, ExpertPair, UnseenExpert, make_seen_expert
 from cosmo.gates import ConfidenceGate, Gate
 from cosmo.metrics.accuracy import GZSLScores, harmonic_mean, per_class_accuracy
 from cosmo.mixture.curve import SeenUnseenCurve
-from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary
 from cosmo.mixture.smoothing import Smoothing
 
 __all__ = ["Cosmo"]
 
 logger = logging.getLogger(__name__)
 
+# Rows per block: probabilities of a block stay in the processor's cache, or in reused memory.
+_ROWS, _CELLS = 4096, 2**21
+
 
 class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Classify samples of classes with examples and of classes with only a description.
+    """Classify samples of seen classes and of classes known by description only.
 
-    Classes in `y` are seen, the other rows of `descriptions` are unseen. `fit` lets some seen classes
-    play unseen to train the gate and to choose the operating point, then trains both experts on
-    everything. Its steps are announced on the logger "cosmo".
+    Classes in `y` are seen, the other rows of `descriptions` are unseen. `fit` holds out some seen classes
+    as if they were unseen to fit the gate and to choose the operating point, then fits both experts on all
+    rows. The logger "cosmo" reports each step.
 
     Parameters
     ----------
     descriptions : DataFrame of shape (n_classes, n_attributes), or dict from class to vector
-        Index = class label. Two column levels mean (group, attribute).
+        The index holds the class labels. Two column levels mean (group, attribute).
     seen : classifier, default=SoftmaxRegression(tol=1e-4)
         Any scikit-learn classifier with `predict_proba`.
-    unseen : UnseenExpert, default ESZSL()
-    gate : Gate, default ConfidenceGate()
-    smoothing : {"adaptive", "constant", "none"}
+    unseen : UnseenExpert, default=ESZSL()
+    gate : Gate, default=ConfidenceGate()
+    smoothing : {"adaptive", "constant", "none"}, default="adaptive"
     softnesses : sequence of float
-        Values of the gate's softness `T = 1/γ` to choose from.
+        Candidate values of the gate's softness `T = 1/γ`.
     hold_out : HoldOut, optional
-        Rows of `X` for the validation stage. Default: a third of the classes and a quarter of the rows
-        of the others, at random.
-    folds : int
-        How many times classes are held out to train the gate: 1, or so many that every seen class plays
-        unseen once. The validation stage is trained that often; choices are made on the first.
-    random_state : int
-        Draws the default hold-out, and the other folds.
+        Rows of `X` for the validation stage. By default a third of the classes and a quarter of the rows of
+        the others, at random.
+    folds : int, default=1
+        Number of hold-outs of classes used to fit the gate; if more than 1, every seen class is held out in
+        one of them. Parameters and operating point are chosen on the first.
+    random_state : int, default=0
+        Seed of the hold-outs.
     cache : path, optional
-        Folder in which the unseen expert's choice of parameters and its unfinished training are kept, so
-        that a fit which was interrupted goes on.
+        Folder for the unseen expert's chosen parameters and training checkpoints, so that an interrupted
+        fit resumes.
 
     Attributes
     ----------
@@ -82,8 +79,12 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     experts_ : ExpertPair
     combination_ : GatedMixture
         The fitted gate and the operating point.
-    validation_outputs_ : ExpertOutputs
-        What the validation-stage experts said about GZSL-Val; of a model from a file, `RecordedOutputs`.
+    validation_outputs_ : ExpertOutputs or OutputsSummary
+        Outputs of the validation-stage experts on GZSL-Val; a model from a file has the summary.
+
+    References
+    ----------
+    Atzmon & Chechik, "Adaptive confidence smoothing for generalized zero-shot learning", CVPR 2019.
 
     Examples
     --------
@@ -122,12 +123,16 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.cache = cache
 
     def fit(self, X: ArrayLike, y: Iterable[Hashable]) -> Self:
-        """Train experts and gate, and choose the operating point of best Acc_H on held-out data.
+        """Fit experts and gate, and choose the point of best Acc_H on held-out data.
 
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
         y : labels of seen classes, length n_samples
+
+        Returns
+        -------
+        Cosmo
         """
         features, labels, table = self._check_fit(X, y)
         held = self.hold_out if self.hold_out is not None else hold_out(labels, seed=self.random_state)
@@ -136,41 +141,32 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seen = self.seen if self.seen is not None else make_seen_expert("logistic")
         unseen = self.unseen if self.unseen is not None else ESZSL()
         gate = self.gate if self.gate is not None else ConfidenceGate()
+        cache = None if self.cache is None else Cache(self.cache)
+        # Descriptions of unseen classes may not influence any choice.
+        known = table.iloc[np.unique(encode_labels(labels, table.index))]
         with config_context(assume_finite=True):
-            logger.info(
-                "validation stage: fitting %s and %s on %d rows",
-                type(seen).__name__,
-                type(unseen).__name__,
-                len(held.seen_train),
-            )
-            # Only classes with samples: the unseen ones may not influence any choice.
-            known = table.iloc[np.unique(encode_labels(labels, table.index))]
-            cache = None if self.cache is None else Cache(self.cache)
-            validation = ExpertPair.select(
+            names = type(seen).__name__, type(unseen).__name__
+            logger.info("validation stage: fitting %s and %s on %d rows", *names, len(held.seen_train))
+            pair = ExpertPair.select(
                 seen, unseen, features, labels, known, held, observer=gate.observer(), cache=cache
             )
-            outputs = validation.outputs(features[held.gzsl_val], labels[held.gzsl_val])
-            others = []
+            outputs = [pair.outputs(features[held.gzsl_val], labels[held.gzsl_val])]
             for k, fold in enumerate(further, start=2):
-                logger.info("validation stage %d of %d, for the gate", k, self.folds)
-                again = validation.refit(
-                    seen,
-                    features[fold.seen_train],
-                    labels[fold.seen_train],
-                    known,
-                    observer=gate.observer(),
+                logger.info("hold-out %d of %d, for the gate", k, self.folds)
+                train, val = fold.seen_train, fold.gzsl_val
+                again = ExpertPair.fit(
+                    seen, pair.unseen, features[train], labels[train], known, observer=gate.observer()
                 )
-                others.append(again.outputs(features[fold.gzsl_val], labels[fold.gzsl_val]))
-            logger.info("fitting the gate and choosing the operating point on %d held-out rows", len(outputs))
-            self.combination_ = GatedMixture(
-                gate,
-                smoothing=self.smoothing,
-                softnesses=self.softnesses,
-            ).fit(outputs, *others)
-            self.validation_outputs_ = outputs
-            decided = ", ".join(f"{name} {value:.3g}" for name, value in validation.unseen.decided_.items())
-            logger.info("test stage: fitting both again, on all %d rows (%s)", len(features), decided)
-            self.experts_ = validation.refit(seen, features, labels, table, observer=gate.observer())
+                outputs.append(again.outputs(features[val], labels[val]))
+            logger.info("fitting the gate and choosing the operating point on %d rows", len(outputs[0]))
+            self.combination_ = GatedMixture(gate, smoothing=self.smoothing, softnesses=self.softnesses)
+            self.combination_.fit(*outputs)
+            self.validation_outputs_ = outputs[0]
+            chosen = ", ".join(f"{name} {value:.3g}" for name, value in pair.unseen.decided_.items())
+            logger.info("test stage: fitting both experts on all %d rows (%s)", len(features), chosen)
+            self.experts_ = ExpertPair.fit(
+                seen, pair.unseen, features, labels, table, observer=gate.observer()
+            )
         return self
 
     def _check_fit(
@@ -196,27 +192,26 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return features, index, table
 
     def _validated(self, X: ArrayLike, y: Any = None, table: pd.DataFrame | None = None) -> Any:
-        """Return input as scikit-learn checks it; what it refuses is said in our words and in its own."""
+        """Validate by scikit-learn; add the position of a bad value to its error."""
         try:
             if np.ma.is_masked(X):
                 check_features(X, name="X")
-            with np.errstate(over="ignore", invalid="ignore"):  # what overflows float32 is taken for infinite
-                if table is None:  # asked, not trained
+            with np.errstate(over="ignore", invalid="ignore"):  # Overflow of float32 shows as infinity.
+                if table is None:
                     return validate_data(self, X, dtype=np.float32, reset=False)
                 features, labels = validate_data(self, X, y, dtype=np.float32, ensure_min_samples=2)
             check_classification_targets(labels)
             return features, labels
         except (ValueError, TypeError) as error:
-            words = "X cannot be used; give one row of finite numbers per sample, and one label in training"
             kind = TypeError if isinstance(error, TypeError) else ValueError
             try:
                 check_features(X, name="X")
                 if y is not None and table is not None:
-                    kind = ValueError  # of labels, whatever the version of scikit-learn makes of them
+                    kind = ValueError  # Versions of scikit-learn differ in the error for bad labels.
                     encode_labels(y, table.index, name="y")
             except (ValueError, TypeError) as own:
-                words = str(own)
-            raise kind(words if words == str(error) else f"{words} ({error})") from error
+                raise kind(f"{own} ({error})" if str(own) != str(error) else str(own)) from error
+            raise kind(f"X must be one row of finite numbers per sample ({error})") from error
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -225,7 +220,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def seen_classes_(self) -> pd.Index:
-        """Classes that had samples."""
+        """Classes with samples."""
         return self.experts_.seen_classes
 
     @property
@@ -241,92 +236,82 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def validation_curve_(self) -> SeenUnseenCurve:
         """The exact seen-unseen curve on GZSL-Val at the softness in use."""
-        return self._on_validation().curve(self.validation_outputs_)
-
-    def _on_validation(self) -> GatedMixture:
-        """Return the combination as `validation_outputs_` can be read by it."""
-        outputs: Any = self.validation_outputs_
-        recorded = isinstance(outputs, RecordedOutputs)
-        return outputs.asked_by(self.combination_) if recorded else self.combination_
+        return self.combination_.curve(self.validation_outputs_)
 
     def outputs(self, X: ArrayLike, y: Iterable[Hashable] | None = None) -> ExpertOutputs:
-        """Return what both experts say about `X`; with `y`, labelled, for curves and metrics."""
-        check_is_fitted(self, "experts_")
-        features = self._check_rows(X)
-        return Inference(self.experts_, self.combination_).outputs(features, y)
+        """Return the outputs of both experts for `X`; with `y`, labelled for curves and metrics."""
+        return self.experts_.outputs(self._check_rows(X), y)
 
     def _check_rows(self, X: ArrayLike) -> NDArray[np.float32]:
+        check_is_fitted(self, "experts_")
         features: NDArray[np.float32] = self._validated(X)
         return features
 
-    def _rows(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Return checked rows; whether those for linear experts are finite, `_inference` will find out."""
-        if "experts_" not in vars(self):  # asked for by itself, which is quicker
-            check_is_fitted(self, "experts_")
-        as_fitted = (
-            isinstance(X, np.ndarray)
-            and type(X) in (np.ndarray, np.memmap)  # matrices and masked arrays have rules of their own
-            and X.dtype == np.float32
-            and X.ndim == 2
-            and len(X) > 0
-            and X.shape[1] == self.n_features_in_
-            and not hasattr(self, "feature_names_in_")
-        )
-        return cast("NDArray[np.float32]", X) if as_fitted and self.experts_.linear else self._check_rows(X)
-
-    @contextmanager
-    def _inference(self, features: NDArray[np.float32]) -> Iterator[Inference]:
-        """Yield who answers questions about these rows; if they turn out not to be finite, say so."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            try:
-                yield Inference(self.experts_, self.combination_)
-            except FloatingPointError as error:
-                self._check_rows(features)
-                raise ValueError(f"{error}: the features are too large") from error
+    def _blocks(self, features: NDArray[np.float32]) -> Iterator[tuple[slice, ExpertOutputs]]:
+        """Yield blocks of rows and the experts' predictions for them."""
+        most = max(1, min(_ROWS, _CELLS // len(self.experts_.classes)))
+        step = -(-len(features) // -(-len(features) // most))
+        for first in range(0, len(features), step):
+            rows = slice(first, min(first + step, len(features)))
+            yield rows, self.experts_.predictions(features[rows])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the class of each sample, among seen and unseen classes: the same in any batch."""
-        features = self._rows(X)
-        with self._inference(features) as inference:
-            return self.experts_.classes.to_numpy()[inference.predict(features)]
+        """Return the class of each sample, among seen and unseen classes.
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the distribution over `classes_` for each sample; its argmax is the prediction.
-
-        With linear experts, as the default ones are, it is the same to the last bit in any batch, and takes
-        about twice the time of `predict`.
+        Sums are rounded differently in another batch size, so that the last digits of probabilities, and
+        the prediction in case of a tie, may depend on the batch.
         """
-        features = self._rows(X)
-        with self._inference(features) as inference:
-            return inference.predict_proba(features, self.experts_.columns)
+        features = self._check_rows(X)
+        columns = np.empty(len(features), dtype=np.intp)
+        for rows, outputs in self._blocks(features):
+            columns[rows] = self.combination_.predict(outputs)
+        return self.experts_.classes.to_numpy()[columns]
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the distribution over `classes_` for each sample; its argmax is the prediction."""
+        features = self._check_rows(X)
+        proba = np.empty((len(features), len(self.experts_.classes)))
+        for rows, outputs in self._blocks(features):
+            scores = self.combination_.scores(outputs)
+            scores /= scores.sum(axis=1, keepdims=True)
+            proba[rows] = scores[:, self.experts_.columns]
+        return proba
 
     def predict_top(
         self, X: ArrayLike, top: int = 3
     ) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
-        """Return the most probable classes of each sample, best first, and the gate's belief in "seen".
+        """Return the most probable classes of each sample, best first, and `p(S)` of the gate.
 
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
-        top : int
-            How many classes; of fewer classes, all.
+        top : int, default=3
+            Number of classes, at most all.
 
         Returns
         -------
         labels, probabilities : arrays of shape (n_samples, top)
         p_seen : array of shape (n_samples,)
         """
-        features = self._rows(X)
-        classes = self.experts_.classes.to_numpy()
-        with self._inference(features) as inference:
-            columns, proba, p_seen = inference.predict_top(features, min(top, len(classes)))
+        features, classes = self._check_rows(X), self.experts_.classes.to_numpy()
+        top = min(top, len(classes))
+        columns = np.empty((len(features), top), dtype=np.intp)
+        proba, p_seen = np.empty((len(features), top)), np.empty(len(features))
+        for rows, outputs in self._blocks(features):
+            scores = self.combination_.scores(outputs)
+            mass, each = scores.sum(axis=1), np.arange(len(scores))
+            for k in range(top):  # A few maxima cost less than a sort.
+                best = columns[rows, k] = scores.argmax(axis=1)
+                proba[rows, k] = scores[each, best] / mass
+                scores[each, best] = -1
+            p_seen[rows] = 1 - self.combination_.belief(outputs)
         return classes[columns], proba, p_seen
 
     def score(self, X: ArrayLike, y: Iterable[Hashable]) -> float:
-        """Return Acc_H of the classes present in `y`.
+        """Return Acc_H over the classes present in `y`.
 
-        This is the harmonic mean of the per-class accuracies on seen and on unseen classes, or the one
-        of the two that `y` allows.
+        This is the harmonic mean of the per-class accuracies on seen and on unseen classes, or the only one
+        of the two that `y` has samples of.
         """
         truth, guess = as_class_index(y), self.predict(X)
         encode_labels(truth, self.experts_.descriptions.index, name="y")
@@ -340,7 +325,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return harmonic_mean(*parts) if len(parts) == 2 else parts[0]
 
     def explain(self, X: ArrayLike) -> Explanation:
-        """Return every step between the experts and the answer, for each sample."""
+        """Return every step from the experts to the prediction, for each sample."""
         return explain(self.combination_, self.outputs(X))
 
     def operate_at(
@@ -352,27 +337,30 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         threshold: float | None = None,
         softness: float | None = None,
     ) -> Self:
-        """Move along the seen-unseen curve; nothing is trained again.
+        """Choose another operating point on the seen-unseen curve, without training.
 
         Without arguments this is the point of best Acc_H on GZSL-Val, as after `fit`.
 
         Parameters
         ----------
-        min_seen, min_unseen : float
-            Smallest acceptable accuracy on seen / unseen classes of GZSL-Val; the best Acc_H that
-            keeps them is chosen.
+        min_seen, min_unseen : float, default=0
+            Smallest acceptable accuracy on seen / unseen classes of GZSL-Val; of the points that keep both,
+            the one of best Acc_H is chosen.
         confidence : float, optional
-            How often each floor is to hold on other samples of those classes; else it does on GZSL-Val.
+            Probability with which each floor holds on other samples of those classes. By default the floors
+            hold on GZSL-Val itself.
         threshold, softness : float, optional
             Set the point by hand instead. A larger threshold gives more samples to unseen classes.
+
+        Returns
+        -------
+        Cosmo
         """
         check_is_fitted(self, "experts_")
         if threshold is None and softness is None:
-            chosen = self._on_validation().operate_at(
+            self.combination_.operate_at(
                 self.validation_outputs_, min_seen=min_seen, min_unseen=min_unseen, confidence=confidence
             )
-            self.combination_.operating_point_ = chosen.operating_point_
-            self.combination_.validation_point_ = chosen.validation_point_
             return self
         if min_seen or min_unseen or confidence is not None:
             raise ValueError("give either floors or a threshold / softness by hand, not both")
@@ -388,16 +376,20 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def validation_bounds(self, confidence: float = 0.95) -> GZSLScores:
-        """Return what the accuracies are at least on other samples like GZSL-Val: `GatedMixture.bounds`."""
-        return self._on_validation().bounds(self.validation_outputs_, confidence)
+        """Return lower confidence bounds of the accuracies on samples like GZSL-Val."""
+        return self.combination_.bounds(self.validation_outputs_, confidence)
 
     def add_classes(self, descriptions: pd.DataFrame | Mapping[Hashable, Sequence[float]]) -> Self:
-        """Recognise more unseen classes from now on; nothing is trained again.
+        """Add unseen classes by their descriptions, without training.
 
         Parameters
         ----------
         descriptions : DataFrame or dict
             One row per new class, with the attributes of the table that the model was fitted with.
+
+        Returns
+        -------
+        Cosmo
         """
         check_is_fitted(self, "experts_")
         known = self.experts_.descriptions

@@ -1,7 +1,7 @@
-"""Ways to turn two experts into one classifier, each with its exact curve and operating point.
+"""Combinations of two experts into one classifier, with exact curves and operating points.
 
-All share one rule: a sample is given to the unseen expert iff the threshold exceeds the sample's
-*flip*. `GatedMixture` covers COSMO and its ablations, `CalibratedStacking` the baseline without a gate.
+A sample goes to the unseen expert iff the threshold exceeds the sample's *flip*. `GatedMixture` covers
+COSMO and its ablations, `CalibratedStacking` the baseline without a gate. `WAYS` lists those of the paper.
 """
 
 from __future__ import annotations
@@ -12,35 +12,40 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from cosmo._core.validation import as_number
 from cosmo.data.splits import gating_split
-from cosmo.gates import Gate, MaxSoftmaxGate
+from cosmo.gates.base import Gate
+from cosmo.gates.confidence import ConfidenceGate
+from cosmo.gates.max_softmax import MaxSoftmaxGate
+from cosmo.gates.novelty import NoveltyGate
 from cosmo.metrics.accuracy import GZSLScores, harmonic_mean
 from cosmo.metrics.intervals import accuracy_bound, accuracy_to_reach
 from cosmo.mixture.curve import SeenUnseenCurve
-from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary
 from cosmo.mixture.smoothing import Smoothing, check_smoothing, combine, gate_belief, tie_log_odds
 
 __all__ = [
     "PRIOR_WEIGHTS",
     "SOFTNESSES",
+    "WAYS",
     "CalibratedStacking",
     "Combination",
     "GatedMixture",
     "OperatingPoint",
+    "make_way",
 ]
+
+Outputs = ExpertOutputs | OutputsSummary
 
 SOFTNESSES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _EPSILON = float(np.finfo(np.float64).eps)
-# More than ten times what rounding does to a probability when its sample is asked about in another batch.
-_ROUNDING = 1e-4
 PRIOR_WEIGHTS = tuple(round(0.05 * i, 2) for i in range(20))
 
 
 class OperatingPoint(NamedTuple):
-    """A choice of the free numbers of a combination.
+    """The free parameters of a combination.
 
     `softness` is the paper's `1/γ`, `threshold` its `β`, `prior_weight` its constant `λ`.
     """
@@ -51,35 +56,33 @@ class OperatingPoint(NamedTuple):
 
 
 class Combination(BaseEstimator, ABC):  # type: ignore[misc]
-    """A rule that decides, per sample, between the two experts."""
+    """A rule that chooses between the two experts for each sample."""
 
     operating_point_: OperatingPoint
 
     @abstractmethod
     def fit(self, outputs: ExpertOutputs) -> Self:
-        """Learn what there is to learn, and choose the operating point, on validation outputs."""
+        """Fit on labelled validation outputs and choose the operating point."""
 
     @abstractmethod
-    def flips(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+    def flips(self, outputs: Outputs) -> NDArray[np.float64]:
         """Return the threshold above which each sample goes to the unseen expert."""
 
     @abstractmethod
-    def seen_choice(self, outputs: ExpertOutputs) -> NDArray[np.intp]:
-        """Return the class each sample gets when it is taken for seen."""
+    def seen_choice(self, outputs: Outputs) -> NDArray[np.intp]:
+        """Return the predicted column of each sample if it counts as seen."""
 
-    def curve(self, outputs: ExpertOutputs) -> SeenUnseenCurve:
-        """Return the exact curve of labelled outputs: all thresholds, other choices as they are."""
+    def curve(self, outputs: Outputs) -> SeenUnseenCurve:
+        """Return the exact seen-unseen curve of labelled outputs over all thresholds."""
         return SeenUnseenCurve(self.flips(outputs), *_gains(outputs, self.seen_choice(outputs)))
 
-    def takes_for_unseen(self, outputs: ExpertOutputs) -> NDArray[np.bool_]:
+    def takes_for_unseen(self, outputs: Outputs) -> NDArray[np.bool_]:
         """Return which samples go to the unseen expert."""
         return self.operating_point_.threshold > self.flips(outputs)
 
-    def predict(self, outputs: ExpertOutputs) -> NDArray[np.intp]:
+    def predict(self, outputs: Outputs) -> NDArray[np.intp]:
         """Return the predicted column of `[seen | unseen]` for each sample."""
-        return self._columns(outputs, self.takes_for_unseen(outputs))
-
-    def _columns(self, outputs: ExpertOutputs, unseen: NDArray[np.bool_]) -> NDArray[np.intp]:
+        unseen = self.takes_for_unseen(outputs)
         return np.where(unseen, outputs.unseen_choice + outputs.n_seen, self.seen_choice(outputs))
 
 
@@ -88,14 +91,13 @@ class GatedMixture(Combination):
 
     Parameters
     ----------
-    gate : Gate
-        Fitted on Gating-Train by `fit`. None means `MaxSoftmaxGate()`.
-    smoothing : {"adaptive", "constant", "none"}
-    hard : bool
+    gate : Gate, default=MaxSoftmaxGate()
+        Fitted on Gating-Train by `fit`.
+    smoothing : {"adaptive", "constant", "none"}, default="adaptive"
+    hard : bool, default=False
         Decide by the gate alone instead of weighing both experts (only without smoothing).
     softnesses, prior_weights : sequence of float
-        Values of `T = 1/γ` and, for constant smoothing, `λ` to choose from. The threshold needs no
-        values: the best one is found exactly.
+        Candidate values of `T = 1/γ` and, for constant smoothing, `λ`. The best threshold is found exactly.
 
     Attributes
     ----------
@@ -138,24 +140,23 @@ class GatedMixture(Combination):
         Parameters
         ----------
         outputs : ExpertOutputs
-            Labelled outputs on GZSL-Val, by experts that were not trained on these rows.
+            Labelled outputs on GZSL-Val, of experts that were not trained on these rows.
         others : ExpertOutputs
-            The same for other hold-outs, see `further_folds`: the gate learns from them, too.
+            The same for other hold-outs, see `further_folds`; used to fit the gate.
         """
         self.fit_gate(outputs, *others)
         return self.operate_at(outputs)
 
     def fit_gate(self, outputs: ExpertOutputs, *others: ExpertOutputs) -> Self:
-        """Fit the gate only."""
+        """Fit the gate without choosing an operating point."""
         self._check()
         if outputs.is_seen.all() or not outputs.is_seen.any():
             raise ValueError(
-                "the operating point is chosen on held-out samples of both seen and unseen classes; one kind "
-                "is missing"
+                "the operating point needs held-out samples of both seen and unseen classes; one kind is missing"
             )
         train, val = gating_split(len(outputs))
         if len({*outputs.is_seen[train]}) < 2 or len({*outputs.is_seen[val]}) < 2:
-            train = val = np.arange(len(outputs))  # too few samples to spare any
+            train = val = np.arange(len(outputs))  # There are too few samples to split.
         gate = self.gate if self.gate is not None else MaxSoftmaxGate()
         gating_train = outputs[train]
         self.gate_ = gate.tuned(gating_train, outputs[val]).fit(gating_train, *others)
@@ -167,7 +168,7 @@ class GatedMixture(Combination):
             raise ValueError("a hard gate ignores the experts' confidences: use smoothing='none' with it")
         for name in ("softnesses", "prior_weights"):
             if len(getattr(self, name)) == 0:
-                raise ValueError(f"{name} is empty: there is nothing to choose from")
+                raise ValueError(f"{name} is empty; give at least one value")
         if not all(0 <= weight <= 1 for weight in self.prior_weights):
             raise ValueError(f"prior_weights must lie between 0 and 1, got {tuple(self.prior_weights)}")
         if not all(0 < as_number(softness, name="softness") < np.inf for softness in self.softnesses):
@@ -175,7 +176,7 @@ class GatedMixture(Combination):
 
     def operate_at(
         self,
-        outputs: ExpertOutputs,
+        outputs: Outputs,
         *,
         min_seen: float = 0.0,
         min_unseen: float = 0.0,
@@ -187,12 +188,12 @@ class GatedMixture(Combination):
 
         Parameters
         ----------
-        outputs : ExpertOutputs
+        outputs : ExpertOutputs or OutputsSummary
             Labelled.
-        min_seen, min_unseen : float
+        min_seen, min_unseen : float, default=0
         confidence : float, optional
-            How often each floor is to hold on other samples of the same classes. Without it, it holds on
-            `outputs`, and on others about every second time.
+            Probability with which each floor holds on other samples of the same classes. By default the
+            floors hold on `outputs` itself.
         """
         if confidence is not None:
             rows = np.bincount(outputs.labels, minlength=outputs.n_seen + outputs.n_unseen)
@@ -217,11 +218,11 @@ class GatedMixture(Combination):
         self.operating_point_ = OperatingPoint(self.validation_point_.threshold, softness, prior_weight)
         return self
 
-    def bounds(self, outputs: ExpertOutputs, confidence: float = 0.95) -> GZSLScores:
-        """Return what each accuracy of the operating point is at least, on other samples like `outputs`.
+    def bounds(self, outputs: Outputs, confidence: float = 0.95) -> GZSLScores:
+        """Return lower confidence bounds of the accuracies at the operating point.
 
-        These are of the same classes, and answered by the same experts; about experts that are fitted
-        again nothing is promised. Each bound holds by itself; `acc_h` is the harmonic mean of the two.
+        They are for other samples of the same classes and the same experts, not for experts that are fitted
+        again. Each bound holds by itself; `acc_h` is the harmonic mean of the two.
         """
         at = self.curve(outputs).at(self.operating_point_.threshold)
         rows = np.bincount(outputs.labels, minlength=outputs.n_seen + outputs.n_unseen)
@@ -229,16 +230,16 @@ class GatedMixture(Combination):
         acc_tr = accuracy_bound(at.acc_tr, rows[: outputs.n_seen], confidence)
         return GZSLScores(acc_ts, acc_tr, harmonic_mean(acc_ts, acc_tr))
 
-    def candidates(self, outputs: ExpertOutputs) -> Iterator[tuple[float, float, SeenUnseenCurve]]:
-        """Yield softness, prior weight and the exact curve of labelled outputs, for all their values."""
-        score = self.gate_.score(outputs)
+    def candidates(self, outputs: Outputs) -> Iterator[tuple[float, float, SeenUnseenCurve]]:
+        """Yield softness, prior weight and the exact curve of labelled outputs for all their values."""
+        score = self.gate_score(outputs)
         gains = _gains(outputs, outputs.seen_choice)
         for prior_weight in self.prior_weights if self.smoothing == "constant" else (0.0,):
             log_odds = self._log_odds(outputs, prior_weight)
             for softness in (1.0,) if self.hard else self.softnesses:
                 yield softness, prior_weight, SeenUnseenCurve(score + softness * log_odds, *gains)
 
-    def _log_odds(self, outputs: ExpertOutputs, prior_weight: float) -> NDArray[np.float64] | float:
+    def _log_odds(self, outputs: Outputs, prior_weight: float) -> NDArray[np.float64] | float:
         if self.hard:
             return 0.0
         return tie_log_odds(
@@ -249,27 +250,38 @@ class GatedMixture(Combination):
             prior_weight=prior_weight,
         )
 
-    def flips(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+    def flips(self, outputs: Outputs) -> NDArray[np.float64]:
         """Return `g + T·log(u*/(1-u*))`, where `u*` is the belief at which the experts tie."""
         point = self.operating_point_
-        score = self.gate_.score(outputs)
+        score = self.gate_score(outputs)
         flips: NDArray[np.float64] = score + point.softness * self._log_odds(outputs, point.prior_weight)
         return flips
 
-    def seen_choice(self, outputs: ExpertOutputs) -> NDArray[np.intp]:
+    def seen_choice(self, outputs: Outputs) -> NDArray[np.intp]:
         """Return the seen expert's best class."""
         return outputs.seen_choice
 
-    def decide(self, outputs: ExpertOutputs) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return what `predict` does, and which samples hang in the balance.
+    def gate_score(self, outputs: Outputs) -> NDArray[np.float64]:
+        """Return the gate's score of each sample; a summary has it stored."""
+        return outputs.gate_score if isinstance(outputs, OutputsSummary) else self.gate_.score(outputs)
 
-        Their answer may change if the experts' sums are rounded otherwise, as they are in another batch.
-        """
-        point, flips = self.operating_point_, self.flips(outputs)
-        unseen = point.threshold > flips
-        undecided = np.abs(flips - point.threshold) < _ROUNDING * (1 + point.softness)
-        undecided |= np.where(unseen, *outputs.rivals(_ROUNDING))
-        return self._columns(outputs, unseen), np.flatnonzero(undecided)
+    def summary(self, outputs: Outputs) -> OutputsSummary:
+        """Return the numbers of labelled outputs from which this mixture's curves follow."""
+        if isinstance(outputs, OutputsSummary):
+            return outputs
+        # Adaptive smoothing compares the experts' own probabilities, which have single precision.
+        dtype = np.float32 if self.smoothing == "adaptive" else np.float64
+        seen, unseen = (part.astype(dtype) for part in outputs.best(self.smoothing))
+        return OutputsSummary(
+            outputs.n_seen,
+            outputs.n_unseen,
+            outputs.labels.astype(np.int32),
+            outputs.seen_choice.astype(np.int32),
+            outputs.unseen_choice.astype(np.int32),
+            seen,
+            unseen,
+            self.gate_.score(outputs),
+        )
 
     def belief(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return `p(U)` of each sample at the operating point (0 or 1 for a hard gate)."""
@@ -277,12 +289,12 @@ class GatedMixture(Combination):
         belief = gate_belief(self.gate_.score(outputs), point.threshold, point.softness)
         if self.hard:
             belief = (belief > 0.5).astype(np.float64)
-        # Neither expert is ever silenced: where the favoured one has no mass at all, the other answers.
-        return np.minimum(np.maximum(belief, _EPSILON), 1 - _EPSILON)  # `clip` takes longer for one
+        # Strictly between 0 and 1, so that one expert wins where the other has no mass at all.
+        return np.clip(belief, _EPSILON, 1 - _EPSILON)
 
     def scores(self, outputs: ExpertOutputs) -> NDArray[Any]:
         """Return the paper's score of every class `[seen | unseen]`; its argmax is the prediction."""
-        # float32 would swallow a small probability beside the smoothing, and with it the argmax.
+        # In float32, smoothing would absorb small probabilities and change the argmax.
         return combine(
             outputs.seen,
             outputs.unseen,
@@ -294,15 +306,17 @@ class GatedMixture(Combination):
 
 
 class CalibratedStacking(Combination):
-    """The unseen expert alone, with a constant taken off its scores of seen classes.
-
-    Chao et al., "An empirical study and analysis of generalized zero-shot learning for object
-    recognition in the wild", ECCV 2016. A constant of 0 is the plain expert.
+    """The unseen expert alone, with a constant subtracted from its scores of seen classes.
 
     Parameters
     ----------
-    constant : float or None
-        None chooses the best Acc_H on validation.
+    constant : float, optional
+        By default the one of best Acc_H on validation; 0 is the plain expert.
+
+    References
+    ----------
+    Chao et al., "An empirical study and analysis of generalized zero-shot learning for object recognition
+    in the wild", ECCV 2016.
 
     Examples
     --------
@@ -328,21 +342,52 @@ class CalibratedStacking(Combination):
         self.operating_point_ = OperatingPoint(self.validation_point_.threshold)
         return self
 
-    def flips(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+    def flips(self, outputs: Outputs) -> NDArray[np.float64]:
         """Return best seen minus best unseen score."""
+        assert isinstance(outputs, ExpertOutputs), "a summary has no scores for stacking"
         return outputs.stacking_margin
 
-    def seen_choice(self, outputs: ExpertOutputs) -> NDArray[np.intp]:
+    def seen_choice(self, outputs: Outputs) -> NDArray[np.intp]:
         """Return the unseen expert's own best seen class."""
+        assert isinstance(outputs, ExpertOutputs), "a summary has no scores for stacking"
         if outputs.stacking_choice is None:
             raise ValueError("these outputs lack the unseen expert's scores on seen classes")
         return outputs.stacking_choice
 
 
+WAYS: dict[str, Combination] = {
+    "alone": CalibratedStacking(0.0),
+    "own gate": GatedMixture(NoveltyGate(), smoothing="none", hard=True),
+    "CS": CalibratedStacking(),
+    "COSMO": GatedMixture(ConfidenceGate()),
+    "Independent-Hard": GatedMixture(MaxSoftmaxGate(), smoothing="none", hard=True),
+    "Max-Softmax-1": GatedMixture(MaxSoftmaxGate(), smoothing="none"),
+    "Max-Softmax-3": GatedMixture(MaxSoftmaxGate(3.0), smoothing="none"),
+    "CB-Gating-3 (w/o p^ZS)": GatedMixture(ConfidenceGate(use_unseen=False), smoothing="none"),
+    "CB-Gating-1": GatedMixture(ConfidenceGate(temperatures=(1.0,)), smoothing="none"),
+    "CB-Gating-3": GatedMixture(ConfidenceGate(), smoothing="none"),
+    "Const-Smoothing": GatedMixture(MaxSoftmaxGate(), smoothing="constant"),
+    "Adaptive-Smoothing": GatedMixture(MaxSoftmaxGate()),
+}
+"""Every way in which the paper combines two experts, unfitted."""
+
+
+def make_way(name: str, **parameters: Any) -> Combination:
+    """Return an unfitted copy of a combination in `WAYS`, with some parameters changed.
+
+    Examples
+    --------
+    >>> make_way("COSMO", smoothing="none")
+    GatedMixture(gate=ConfidenceGate(), smoothing='none')
+    """
+    way: Combination = clone(WAYS[name]).set_params(**parameters)
+    return way
+
+
 def _gains(
-    outputs: ExpertOutputs, seen_choice: NDArray[np.intp]
+    outputs: Outputs, seen_choice: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return what each sample adds to Acc_tr while taken for seen, and to Acc_ts once taken for unseen."""
+    """Return each sample's contribution to Acc_tr if it counts as seen, and to Acc_ts if unseen."""
     target, gain = outputs.labels, outputs.gain
     return (
         np.where(seen_choice == target, gain, 0.0),

@@ -1,4 +1,4 @@
-"""The walk-through of a decision: what each part of COSMO believed, step by step."""
+"""Steps of a prediction: expert outputs, gate, smoothing and result."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from cosmo.classifier.combinations import GatedMixture
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.smoothing import smooth
 
-__all__ = ["Explanation", "explain", "normalised"]
+__all__ = ["Explanation", "explain"]
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Every quantity between the experts and the answer, for some samples.
+    """Every quantity from the experts to the prediction, for some samples.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ class Explanation:
     seen, unseen : array of shape (n_samples, n_seen or n_unseen)
         The experts' own outputs, `p(y,S)` and `p(y,U)`.
     gate_score : array of shape (n_samples,)
-        How seen the sample looks to the gate.
+        Score of the gate; larger means more likely seen.
     p_unseen : array of shape (n_samples,)
-        The gate's belief at the operating point.
+        The gate's `p(U)` at the operating point.
     smoothed_seen, smoothed_unseen : arrays like `seen`, `unseen`
         The experts after smoothing, `p'(y|S)` and `p'(y|U)`.
     proba : array of shape (n_samples, n_seen + n_unseen)
@@ -101,7 +101,7 @@ class Explanation:
 
 
 def explain(mixture: GatedMixture, outputs: ExpertOutputs) -> Explanation:
-    """Return every step of a fitted mixture, for what both experts say about some samples.
+    """Return every step of a fitted mixture for the outputs of both experts.
 
     Examples
     --------
@@ -109,12 +109,13 @@ def explain(mixture: GatedMixture, outputs: ExpertOutputs) -> Explanation:
     >>> from cosmo.gates import MaxSoftmaxGate
     >>> mixture = GatedMixture(smoothing="adaptive")
     >>> mixture.gate_, mixture.operating_point_ = MaxSoftmaxGate(), OperatingPoint(0.9, 0.1)
-    >>> said = ExpertOutputs(pd.Index(["a", "b"]), pd.Index(["z"]), np.array([[0.6, 0.4]]), np.array([[0.7]]))
-    >>> explain(mixture, said).prediction[0]
+    >>> out = ExpertOutputs(pd.Index(["a", "b"]), pd.Index(["z"]), np.array([[0.6, 0.4]]), np.array([[0.7]]))
+    >>> explain(mixture, out).prediction[0]
     'z'
     """
     belief = mixture.belief(outputs)
     weight = mixture.operating_point_.prior_weight
+    scores = mixture.scores(outputs)
     return Explanation(
         seen_classes=outputs.seen_classes,
         unseen_classes=outputs.unseen_classes,
@@ -124,10 +125,5 @@ def explain(mixture: GatedMixture, outputs: ExpertOutputs) -> Explanation:
         p_unseen=belief,
         smoothed_seen=smooth(outputs.seen, 1 - belief, mixture.smoothing, weight),
         smoothed_unseen=smooth(outputs.unseen, belief, mixture.smoothing, weight),
-        proba=normalised(mixture.scores(outputs)),
+        proba=scores / scores.sum(axis=1, keepdims=True),
     )
-
-
-def normalised(scores: NDArray[Any]) -> NDArray[Any]:
-    """Return rows that sum to one."""
-    return scores / scores.sum(axis=1, keepdims=True)

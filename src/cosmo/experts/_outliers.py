@@ -5,24 +5,15 @@ Kriegel, Kröger, Schubert & Zimek, "LoOP: local outlier probabilities", CIKM 20
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import erf
 
-__all__ = ["DetectsNovelty", "Neighbourhoods", "learn_neighbourhoods", "loop"]
+__all__ = ["Neighbourhoods", "learn_neighbourhoods", "loop"]
 
 _CHUNK = 1 << 23  # distances held at once
-
-
-@runtime_checkable
-class DetectsNovelty(Protocol):
-    """An unseen expert that can tell, by itself, samples of no seen class."""
-
-    def novelty(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the belief that each sample is of no seen class, shape (n_samples,), in 0..1."""
-        ...
 
 
 class Neighbourhoods(NamedTuple):

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid
 
+from cosmo._core.cache import Cache
 from cosmo._core.validation import check_descriptions, check_features, encode_labels
-from cosmo.data.splits import hold_out
+from cosmo.data.splits import HoldOut, hold_out
 from cosmo.experts.selection import select
 from cosmo.mixture.probabilities import soften
 
@@ -43,6 +44,8 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
     """Whether training takes the extra "torch"."""
     reads_unseen: ClassVar[bool] = False
     """Whether training reads the descriptions of classes without samples."""
+    detects_novelty: ClassVar[bool] = False
+    """Whether `novelty` is available."""
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {}
     """Values to try for parameters that are None."""
     trained_apart: ClassVar[str | None] = None
@@ -86,6 +89,22 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         self.others_ = others.to_numpy() if self.reads_unseen else None
         self._fit(X, codes, table.to_numpy(), **self.decided_)
         return self
+
+    def select(
+        self,
+        X: NDArray[np.float32],
+        y: Iterable[Hashable],
+        descriptions: pd.DataFrame,
+        held: HoldOut,
+        *,
+        cache: Cache | None = None,
+    ) -> Self:
+        """Return a copy fitted on Seen-Train with all open parameters chosen; see `select`."""
+        return select(self, X, y, descriptions, held, cache=cache)
+
+    def novelty(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the probability that each sample is of no seen class, shape (n_samples,)."""
+        raise TypeError(f"{type(self).__name__} does not detect novelty")
 
     def choices(self) -> list[str]:
         """Return the names of parameters that can be left open."""

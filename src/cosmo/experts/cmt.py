@@ -57,6 +57,7 @@ class CMT(NetworkExpert):
     neighbourhoods_: Neighbourhoods | None
 
     reference: ClassVar[str] = "Socher, Ganjoo, Manning & Ng, NIPS 2013"
+    detects_novelty: ClassVar[bool] = True
 
     def __init__(
         self,

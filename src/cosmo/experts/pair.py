@@ -1,11 +1,11 @@
-"""Both experts of one stage, fitted on the same rows and asked the same questions."""
+"""A seen and an unseen expert fitted on the same rows."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,23 +13,15 @@ from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression
 
 from cosmo._core.cache import Cache
 from cosmo._core.validation import encode_labels
 from cosmo.data.splits import HoldOut
 from cosmo.experts._observer import Observer
-from cosmo.experts._outliers import DetectsNovelty
-from cosmo.experts._products import ExactProduct
 from cosmo.experts.base import UnseenExpert
-from cosmo.experts.logistic import SoftmaxRegression
-from cosmo.experts.selection import select
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.mixture.probabilities import soften_parts
 
 __all__ = ["ExpertPair", "fit_seen_expert"]
-
-_ABREAST = 8  # numbers in a register
 
 
 def fit_seen_expert(seen: BaseEstimator, X: NDArray[np.float32], codes: NDArray[np.intp]) -> Any:
@@ -37,13 +29,13 @@ def fit_seen_expert(seen: BaseEstimator, X: NDArray[np.float32], codes: NDArray[
     if not hasattr(seen, "predict_proba"):
         raise TypeError(f"the seen expert must have predict_proba; {type(seen).__name__} has none")
     classes, ranks = np.unique(codes, return_inverse=True)
-    # A single class leaves a classifier nothing to tell apart; its probability is one.
+    # Many classifiers refuse a single class; its probability is one.
     classifier = clone(seen) if len(classes) > 1 else DummyClassifier(strategy="prior")
     fitted = classifier.fit(X, ranks)
     if not np.array_equal(fitted.classes_, np.arange(len(classes))):
         raise ValueError(
-            f"the seen expert {type(seen).__name__} gives its classes in another order (classes_) than "
-            "scikit-learn's; sort them, and the columns of predict_proba"
+            f"classes_ of the seen expert {type(seen).__name__} are not sorted; sort them and the columns of "
+            "predict_proba"
         )
     return fitted
 
@@ -71,7 +63,7 @@ class ExpertPair:
     observer: Observer | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what makes the pair; what answers need besides is computed again."""
+        """Return the fields without cached properties."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
@@ -80,70 +72,71 @@ class ExpertPair:
         seen: BaseEstimator,
         unseen: UnseenExpert,
         X: NDArray[np.float32],
-        y: Iterable[Hashable],
+        y: pd.Index,
         descriptions: pd.DataFrame,
         held: HoldOut,
         *,
         observer: Observer | None = None,
         cache: Cache | None = None,
     ) -> ExpertPair:
-        """Return the experts of the validation stage: fitted on Seen-Train, parameters decided.
+        """Return the experts of the validation stage: fitted on Seen-Train, parameters chosen.
 
         Parameters
         ----------
+        seen, unseen
+            Unfitted experts.
         X, y
             All training rows.
         descriptions : DataFrame
-            A row for every class in `y`; classes without training rows may not take part.
+            A row for every class in `y` and for no other: unseen classes may not influence a choice.
         held : HoldOut
         observer : Observer, optional
-            Not fitted yet.
+            Unfitted.
         cache : Cache, optional
-            Where choices are kept, see `select`.
+            Stores the choice of parameters, see `UnseenExpert.select`.
         """
-        codes = encode_labels(y, descriptions.index, name="y")
-        chosen = select(unseen, X, descriptions.index[codes], descriptions, held, cache=cache)
-        X_train, train_codes = X[held.seen_train], codes[held.seen_train]
-        fitted = fit_seen_expert(seen, X_train, train_codes)
-        return cls(
-            fitted,
-            chosen,
-            descriptions,
-            descriptions.index[np.unique(train_codes)],
-            None if observer is None else observer.fit(fitted, X_train, train_codes),
-        )
+        chosen = unseen.select(X, y, descriptions, held, cache=cache)
+        return cls._fit(seen, chosen, X[held.seen_train], y[held.seen_train], descriptions, observer)
 
-    def refit(
-        self,
+    @classmethod
+    def fit(
+        cls,
         seen: BaseEstimator,
+        unseen: UnseenExpert,
         X: NDArray[np.float32],
-        y: Iterable[Hashable],
+        y: pd.Index,
         descriptions: pd.DataFrame,
         *,
         observer: Observer | None = None,
     ) -> ExpertPair:
-        """Return the experts of the test stage: fitted on all training rows, choices kept.
+        """Return both experts fitted on all rows; the parameters of `unseen` are kept."""
+        fitted = clone(unseen).fit(X, y, descriptions)
+        return cls._fit(seen, fitted, X, y, descriptions, observer)
 
-        `descriptions` has the unseen classes too; `observer` is a new one.
-        """
+    @classmethod
+    def _fit(
+        cls,
+        seen: BaseEstimator,
+        unseen: UnseenExpert,
+        X: NDArray[np.float32],
+        y: pd.Index,
+        descriptions: pd.DataFrame,
+        observer: Observer | None,
+    ) -> ExpertPair:
         codes = encode_labels(y, descriptions.index, name="y")
         fitted = fit_seen_expert(seen, X, codes)
-        return ExpertPair(
-            fitted,
-            clone(self.unseen).fit(X, descriptions.index[codes], descriptions),
-            descriptions,
-            descriptions.index[np.unique(codes)],
-            None if observer is None else observer.fit(fitted, X, codes),
-        )
+        if observer is not None:
+            observer.fit(fitted, X, codes)
+        return cls(fitted, unseen, descriptions, descriptions.index[np.unique(codes)], observer)
 
     @cached_property
     def unseen_classes(self) -> pd.Index:
-        """Described classes that had no samples, in the order of the table."""
+        """Described classes without samples, in the order of the table."""
         return self.descriptions.index[~self.descriptions.index.isin(self.seen_classes)]
 
     @cached_property
     def classes(self) -> pd.Index:
-        """All classes, seen ones first: the columns of what both say."""
+        """All classes, seen ones first: the columns of the outputs."""
         return self.seen_classes.append(self.unseen_classes)
 
     @cached_property
@@ -159,101 +152,55 @@ class ExpertPair:
     def _class_weights(self) -> NDArray[np.float32] | None:
         return self.unseen.class_weights(self._table)
 
-    @property
-    def linear(self) -> bool:
-        """Whether each expert is a soft-max of `X @ W + b`, and nobody else is asked."""
-        return self._both_weights is not None
+    def _predict(self, X: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return probabilities of the seen expert and scores of the unseen expert for all classes."""
+        with config_context(assume_finite=True):
+            seen = self.seen.predict_proba(X).astype(np.float32, copy=False)
+        weights = self._class_weights
+        return seen, self.unseen.scores(X, self._table) if weights is None else X @ weights
 
-    @cached_property
-    def _both_weights(self) -> NDArray[np.float32] | None:
-        """Weights of both experts side by side, if both are linear: one product reads the rows once.
-
-        Those of the unseen expert are divided by its temperature. Empty columns fill up what processors work
-        on at a time.
-        """
-        seen, unseen = self.seen, self.unseen
-        plain = type(seen) in (LogisticRegression, SoftmaxRegression) and len(seen.classes_) > 2
-        alone = self.observer is None and not isinstance(unseen, DetectsNovelty)
-        if not (plain and alone) or unseen.native or self._class_weights is None:
-            return None
-        cold = self._class_weights / np.float32(unseen.decided_["temperature"])
-        columns = [seen.coef_.T.astype(np.float32, copy=False), cold]
-        return np.hstack([np.pad(some, ((0, 0), (0, -some.shape[1] % _ABREAST))) for some in columns])
-
-    @cached_property
-    def _both(self) -> tuple[slice, slice, NDArray[np.float32]]:
-        """Columns of the seen and of the unseen expert in their product, and what makes it logits."""
-        n_seen = len(self.seen_classes)
-        first = n_seen + -n_seen % _ABREAST
-        seen, joint = slice(0, n_seen), slice(first, first + len(self.classes))
-        shift = np.zeros(joint.stop + -joint.stop % _ABREAST, dtype=np.float32)
-        shift[seen] = self.seen.intercept_
-        return seen, joint, shift
-
-    @cached_property
-    def _exact_product(self) -> ExactProduct:
-        return ExactProduct(cast("NDArray[np.float32]", self._both_weights))
-
-    def _ask_both(
-        self, X: NDArray[np.float32], *, exact: bool, left_out: int
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """Return the probabilities of linear experts, but for the first joint ones, and joint logits."""
-        seen, joint, shift = self._both
-        weights = cast("NDArray[np.float32]", self._both_weights)
-        product = self._exact_product(X) if exact else X @ weights
-        proba, joint_proba = soften_parts(product, shift, (seen, 0), (joint, left_out))
-        return proba, joint_proba, product[:, joint]
+    def _evidence(self, X: NDArray[np.float32]) -> dict[str, Any]:
+        return {
+            "novelty": self.unseen.novelty(X) if self.unseen.detects_novelty else None,
+            "evidence": None if self.observer is None else self.observer.evidence(X),
+        }
 
     def outputs(self, X: NDArray[np.float32], y: Iterable[Hashable] | None = None) -> ExpertOutputs:
-        """Return what both experts say about `X`, which is finite; with `y`, labelled.
-
-        Of a row, linear experts say the same to the last bit, whatever the other rows are.
-        """
+        """Return the outputs of both experts for finite features `X`; with `y`, labelled."""
         target = None if y is None else encode_labels(y, self.classes, name="y")
         if target is not None and len(target) != len(X):
             raise ValueError(f"X has {len(X)} rows but y has {len(target)} labels; give one label per row")
-        if self.linear:
-            seen, joint, logits = self._ask_both(X, exact=True, left_out=0)
-            scores = logits * np.float32(self.unseen.decided_["temperature"])
-        else:
-            with config_context(assume_finite=True):
-                seen = self.seen.predict_proba(X).astype(np.float32, copy=False)
-            weights = self._class_weights
-            scores = self.unseen.scores(X, self._table) if weights is None else X @ weights
-            joint = self.unseen.probabilities(scores)
+        seen, scores = self._predict(X)
         return ExpertOutputs.from_joint(
             seen,
-            joint,
+            self.unseen.probabilities(scores),
             self.seen_classes,
             self.unseen_classes,
             # As in the paper, calibrated stacking works on probabilities where they are the method's own.
             scores=None if self.unseen.native else scores,
-            novelty=self.unseen.novelty(X) if isinstance(self.unseen, DetectsNovelty) else None,
-            evidence=None if self.observer is None else self.observer.evidence(X),
             target=target,
+            **self._evidence(X),
         )
 
-    def answers(self, X: NDArray[np.float32], *, exact: bool) -> ExpertOutputs:
-        """Return what a prediction needs of `outputs`.
-
-        Without `exact`, linear experts take half the time, but round otherwise in another batch.
+    def predictions(self, X: NDArray[np.float32]) -> ExpertOutputs:
+        """Return `outputs` without validation and without the parts that only stacking needs.
 
         Raises
         ------
-        FloatingPointError
-            If the experts are linear and what they say is not finite. Others must be asked about finite rows.
+        ValueError
+            If an expert's probabilities are not finite.
         """
-        if not self.linear:
-            return self.outputs(X)
-        seen, unseen, _ = self._ask_both(X, exact=exact, left_out=len(self.seen_classes))
-        # A soft-max is NaN in all columns of a row or in none; nothing else can be wrong with it.
-        if np.isnan(seen[:, 0].sum() + unseen[:, 0].sum()):
-            raise FloatingPointError("the experts' scores are not finite")
-        return ExpertOutputs.trusted(
+        seen, scores = self._predict(X)
+        unseen = self.unseen.probabilities(scores)[:, len(self.seen_classes) :]
+        # A soft-max is NaN in all columns of a row or in none.
+        if not np.isfinite(seen[:, 0].sum() + unseen[:, 0].sum()):
+            raise ValueError("the experts' scores are not finite: the features are too large")
+        return ExpertOutputs._from_validated(
             seen_classes=self.seen_classes,
             unseen_classes=self.unseen_classes,
             seen=seen,
             unseen=unseen,
+            **self._evidence(X),
         )
 
     def with_classes(self, descriptions: pd.DataFrame) -> ExpertPair:

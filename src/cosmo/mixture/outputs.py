@@ -1,7 +1,7 @@
-"""What both experts say about a set of samples, and its summary per sample.
+"""Outputs of both experts for a set of samples, and their summary.
 
-Curves and decisions need only each expert's best class and its probability, most gates a few of the
-largest probabilities more. These are computed once and kept, also for parts that are cut out later.
+Curves and decisions need only each expert's best class and its probability; most gates need a few more of
+the largest probabilities. These are computed once, and subsets of the samples reuse them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,38 @@ from cosmo._core.validation import as_array, check_features, check_probabilities
 from cosmo.mixture.probabilities import top_k
 from cosmo.mixture.smoothing import Smoothing
 
-__all__ = ["ExpertOutputs"]
+__all__ = ["ExpertOutputs", "OutputsSummary"]
+
+
+class _Labelled:
+    """Properties that follow from the true classes."""
+
+    n_seen: int
+    n_unseen: int
+    target: NDArray[Any] | None
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """`target`; raises ValueError where the true classes were not given."""
+        if self.target is None:
+            raise ValueError("these outputs have no true classes; give `target`")
+        return self.target
+
+    @property
+    def is_seen(self) -> NDArray[np.bool_]:
+        """Whether each sample's true class is seen."""
+        return self.labels < self.n_seen
+
+    @cached_property
+    def gain(self) -> NDArray[np.float64]:
+        """Contribution of a correct prediction to its accuracy: 1 / (rows of class · classes)."""
+        rows = np.bincount(self.labels, minlength=self.n_seen + self.n_unseen)
+        classes = np.where(self.is_seen, self.n_seen, self.n_unseen)
+        return 1 / (rows[self.labels] * classes.astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)
-class ExpertOutputs:
+class ExpertOutputs(_Labelled):
     """Predictions of the seen and the unseen expert for the same samples.
 
     Parameters
@@ -37,9 +64,9 @@ class ExpertOutputs:
         The unseen expert's best score among the seen and among the unseen classes, for calibrated
         stacking; with `stacking_choice`, its best seen class.
     novelty : array of shape (n_samples,), optional
-        The unseen expert's own belief that a sample is of no seen class, where it has one.
+        The unseen expert's own probability that a sample is of no seen class.
     evidence : array of shape (n_samples, n_numbers), optional
-        What a gate's observer saw in the samples themselves.
+        Inputs of a gate that are computed from the features by its observer.
     target : array of int, shape (n_samples,), optional
         True class as a column of `[seen | unseen]`.
 
@@ -77,12 +104,14 @@ class ExpertOutputs:
             raise ValueError(f"a class is both seen and unseen: {both[0]!r}")
 
     def _check(self) -> None:
-        """Check all but the classes and the unseen expert's probabilities."""
+        """Validate all but the classes and the unseen expert's probabilities."""
         seen = _rows(_by_name(self.seen, self.seen_classes, "the seen expert's"), "the seen expert's")
         unseen = self.unseen
         object.__setattr__(self, "seen", seen)
         if len(seen) != len(unseen):
-            raise ValueError(f"the seen expert saw {len(seen)} samples, the unseen expert {len(unseen)}")
+            raise ValueError(
+                f"the seen expert has {len(seen)} rows and the unseen expert {len(unseen)}; give one row per sample"
+            )
         for side, proba, n_classes in (("seen", seen, self.n_seen), ("unseen", unseen, self.n_unseen)):
             if proba.shape[1] != n_classes:
                 raise ValueError(f"{proba.shape[1]} columns for {n_classes} {side} classes")
@@ -139,7 +168,7 @@ class ExpertOutputs:
                 f"{scores.dtype} of shape {scores.shape}" + (" with NaN" if scores.dtype.kind == "f" else "")
             )
         choice = scores[:, :n_seen].argmax(axis=1)
-        outputs = cls.trusted(
+        outputs = cls._from_validated(
             seen_classes=seen_classes,
             unseen_classes=unseen_classes,
             seen=seen,
@@ -156,8 +185,8 @@ class ExpertOutputs:
         return outputs
 
     @classmethod
-    def trusted(cls, **parts: Any) -> ExpertOutputs:
-        """Build from parts as in the class without looking at them: for who made sure of them already."""
+    def _from_validated(cls, **parts: Any) -> ExpertOutputs:
+        """Construct without validation."""
         outputs = object.__new__(cls)
         vars(outputs).update(_UNKNOWN | parts)
         return outputs
@@ -171,12 +200,12 @@ class ExpertOutputs:
         for name, value in vars(self).items():
             if name == "_tops":
                 value = {key: top[rows] for key, top in value.items()}
-            elif name == "gain":  # depends on the other samples
+            elif name == "gain":  # It depends on the other samples.
                 continue
             elif isinstance(value, np.ndarray):
                 value = value[rows]
             known[name] = value
-        return ExpertOutputs.trusted(**known)
+        return ExpertOutputs._from_validated(**known)
 
     @property
     def n_seen(self) -> int:
@@ -192,18 +221,6 @@ class ExpertOutputs:
     def classes(self) -> pd.Index:
         """All classes, seen ones first."""
         return self.seen_classes.append(self.unseen_classes)
-
-    @property
-    def labels(self) -> NDArray[np.intp]:
-        """`target`, or an error where the true classes were not given."""
-        if self.target is None:
-            raise ValueError("these outputs have no true classes; give `target`")
-        return self.target
-
-    @property
-    def is_seen(self) -> NDArray[np.bool_]:
-        """Whether each sample's true class is seen."""
-        return self.labels < self.n_seen
 
     @cached_property
     def seen_choice(self) -> NDArray[np.intp]:
@@ -237,21 +254,6 @@ class ExpertOutputs:
     def _best_share_unseen(self) -> NDArray[np.float64]:
         return _share(self._best_unseen, self.unseen)
 
-    def rivals(self, tolerance: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return for which samples the unseen, and the seen, expert has a second class as good as its best.
-
-        It is when its probability is that of the best but for a share of `tolerance`.
-        """
-        return self._rivals("unseen", tolerance), self._rivals("seen", tolerance)
-
-    def _rivals(self, side: str, tolerance: float) -> NDArray[np.bool_]:
-        for (whose, k, temperature), top in self._tops.items():
-            if whose == side and k > 1:  # the gate asked for the two best; a temperature brings them nearer
-                near: NDArray[np.bool_] = top[:, 1] >= (1 - tolerance) ** (1 / temperature) * top[:, 0]
-                return near
-        best = self._best_unseen if side == "unseen" else self._best_seen
-        return _rivals(getattr(self, side), best, tolerance)
-
     def top_seen(self, k: int, temperature: float = 1.0) -> NDArray[Any]:
         """Return the seen expert's `k` largest probabilities at a temperature, largest first."""
         return self._top("seen", k, temperature)
@@ -276,15 +278,59 @@ class ExpertOutputs:
             raise ValueError("these outputs lack the unseen expert's scores on seen classes")
         return self.stacking_seen.astype(np.float64) - self.stacking_unseen
 
-    @cached_property
-    def gain(self) -> NDArray[np.float64]:
-        """What a right answer on each sample adds to its accuracy: 1 / (rows of class · classes)."""
-        rows = np.bincount(self.labels, minlength=self.n_seen + self.n_unseen)
-        classes = np.where(self.is_seen, self.n_seen, self.n_unseen)
-        return 1 / (rows[self.labels] * classes.astype(np.float64))
-
 
 _UNKNOWN = dict.fromkeys(field.name for field in fields(ExpertOutputs))
+
+
+@dataclass(frozen=True, eq=False)
+class OutputsSummary(_Labelled):
+    """The few numbers per labelled sample that curves and operating points need.
+
+    Model files and pages hold it in place of both experts' probabilities of all classes.
+
+    Parameters
+    ----------
+    n_seen, n_unseen : int
+        Number of classes.
+    target : array of int, shape (n_samples,)
+        True class as a column of `[seen | unseen]`.
+    seen_choice, unseen_choice : array of int, shape (n_samples,)
+        Column of each expert's best class.
+    best_seen, best_unseen : array of shape (n_samples,)
+        Each expert's largest probability, as the smoothing in use compares them.
+    gate_score : array of shape (n_samples,)
+    """
+
+    n_seen: int
+    n_unseen: int
+    target: NDArray[np.integer[Any]]
+    seen_choice: NDArray[np.integer[Any]]
+    unseen_choice: NDArray[np.integer[Any]]
+    best_seen: NDArray[Any]
+    best_unseen: NDArray[Any]
+    gate_score: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.target)
+        for name in ("seen_choice", "unseen_choice", "best_seen", "best_unseen", "gate_score"):
+            if np.shape(getattr(self, name)) != shape or len(shape) != 1:
+                raise ValueError(f"{name} must have one number per sample")
+        ends = {
+            "target": self.n_seen + self.n_unseen,
+            "seen_choice": self.n_seen,
+            "unseen_choice": self.n_unseen,
+        }
+        for name, end in ends.items():
+            values = np.asarray(getattr(self, name))
+            if values.dtype.kind not in "iu" or (values.size and not 0 <= values.min() <= values.max() < end):
+                raise ValueError(f"{name} must be columns from 0 to {end - 1}")
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def best(self, smoothing: Smoothing) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return both experts' largest probabilities; `smoothing` is that of the summary."""
+        return self.best_seen.astype(np.float64), self.best_unseen.astype(np.float64)
 
 
 def _by_name(proba: Any, classes: pd.Index, whose: str) -> Any:
@@ -307,14 +353,6 @@ def _rows(proba: NDArray[Any], whose: str, *, joint: bool = False) -> NDArray[An
 
 def _take(values: NDArray[Any], columns: NDArray[np.intp]) -> NDArray[Any]:
     return values[np.arange(len(values)), columns]
-
-
-def _rivals(proba: NDArray[Any], best: NDArray[np.float64], tolerance: float) -> NDArray[np.bool_]:
-    good = proba >= ((1 - tolerance) * best).astype(proba.dtype)[:, None]
-    if np.count_nonzero(good) == len(proba):  # nearly always; counting row by row takes longer
-        return np.zeros(len(proba), dtype=bool)
-    several: NDArray[np.bool_] = np.count_nonzero(good, axis=1) > 1
-    return several
 
 
 def _share(best: NDArray[np.float64], proba: NDArray[Any]) -> NDArray[np.float64]:

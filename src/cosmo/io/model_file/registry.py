@@ -60,14 +60,12 @@ class Known:
 
 
 def _cosmo_state(model: Any) -> State:
-    from cosmo.classifier._summary import RecordedOutputs
-
     state = dict(vars(model))
     # The experts have the current table; the hold-out is of no use without the training rows.
     state |= {"descriptions": None, "hold_out": None}
     # Parameters of the constructor may have been fitted before.
     state |= {part: clone(state[part]) for part in ("seen", "unseen", "gate") if state[part] is not None}
-    state["validation_outputs_"] = RecordedOutputs.of(model.validation_outputs_, model.combination_)
+    state["validation_outputs_"] = model.combination_.summary(model.validation_outputs_)
     return state
 
 
@@ -119,7 +117,7 @@ KNOWN: dict[str, Known] = {
     "Model": Known("cosmo.io.model", "Model", file_names={"exemplars": "rehearsal"}),
     "Rehearsal": Known("cosmo.classifier._promotion", "ExemplarBuffer", file_names={"per_class": "most"}),
     "Cosmo": Known("cosmo.classifier._cosmo", "Cosmo", pack=_cosmo_state, restore=_restore_cosmo),
-    **_own("classifier._summary", "RecordedOutputs"),
+    "RecordedOutputs": Known("cosmo.mixture.outputs", "OutputsSummary"),
     **_own("classifier.combinations", "GatedMixture", "OperatingPoint"),
     **_own("mixture.curve", "CurvePoint"),
     **_own("experts.pair", "ExpertPair"),

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo.classifier._summary import RecordedOutputs
 from cosmo.classifier.combinations import Combination, GatedMixture
 from cosmo.data.splits import gating_split
 from cosmo.gates import ConfidenceGate, Gate
@@ -31,14 +30,12 @@ class Way:
     ----------
     name : str
     combination : Combination
-    outputs : ExpertOutputs or RecordedOutputs
+    outputs : ExpertOutputs or OutputsSummary
         Labelled.
-    validation : ExpertOutputs or RecordedOutputs, optional
+    validation : ExpertOutputs or OutputsSummary, optional
         Of the validation stage, where the gate is measured.
     family : str, optional
         The expert, where there are several.
-    gate : Gate, optional
-        The gate itself, where the combination reads its scores from a record.
     """
 
     name: str
@@ -46,7 +43,6 @@ class Way:
     outputs: Any
     validation: Any = None
     family: str | None = None
-    gate: Gate | None = None
 
 
 def set_view(
@@ -151,14 +147,14 @@ def _gates(arrays: Arrays, ways: Sequence[Way], main: Way) -> list[dict[str, Any
     for way in sorted(ways, key=lambda one: one is not main):
         if not isinstance(way.combination, GatedMixture):
             continue
-        scores = arrays.add(way.combination.gate_.score(way.outputs), "f8")
+        scores = arrays.add(way.combination.gate_score(way.outputs), "f8")
         if scores not in found:
-            gate = way.gate or way.combination.gate_
+            gate = way.combination.gate_
             found[scores] = {
                 "name": _gate_name(gate),
                 "scores": scores,
                 "threshold": float(way.combination.operating_point_.threshold),
-                "note": _gate_note(way.combination.gate_, way.validation),
+                "note": _gate_note(way.combination, way.validation),
                 "weights": _gate_weights(gate),
                 "main": way is main,
             }
@@ -171,15 +167,14 @@ def _gate_name(gate: Gate) -> str:
     return words if temperature == 1.0 else f"{words}, T = {temperature:g}"
 
 
-def _gate_note(gate: Gate, validation: Any) -> str:
+def _gate_note(mixture: GatedMixture, validation: Any) -> str:
     if validation is None:
         return ""
-    recorded = isinstance(validation, RecordedOutputs)
     part = gating_split(len(validation))[1]
     is_seen = validation.is_seen[part]
     if is_seen.all() or not is_seen.any():
         return "Gating-Val has samples of one domain only."
-    score = (validation.gate_score if recorded else gate.score(validation))[part]
+    score = mixture.gate_score(validation)[part]
     return (
         f"Gating-Val: AUC {100 * gate_auc(is_seen, score):.1f}, "
         f"FPR at 95 % TPR {100 * fpr_at_tpr(is_seen, score):.1f}"

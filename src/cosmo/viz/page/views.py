@@ -16,7 +16,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import cosmo
-from cosmo.classifier._summary import RecordedOutputs
 from cosmo.classifier.combinations import CalibratedStacking
 from cosmo.data import GZSLDataset
 from cosmo.evaluation.compare import Answer
@@ -172,10 +171,10 @@ def model_view(
 def _recorded(arrays: Arrays, model: Model, facts: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """Return what is known of the validation stage: curve and gate, without names and probabilities."""
     fitted = model.cosmo.combination_
-    record = RecordedOutputs.of(model.cosmo.validation_outputs_, fitted)
+    record = fitted.summary(model.cosmo.validation_outputs_)
     classes = [f"seen class {k + 1}" for k in range(record.n_seen)]
     classes += [f"held-out class {k + 1}" for k in range(record.n_unseen)]
-    way = Way("COSMO", record.asked_by(fitted), record, record, gate=fitted.gate_)
+    way = Way("COSMO", fitted, record, record)
     return {**set_view(arrays, "validation", [way], classes, facts=facts), "stage": "validation"}
 
 
@@ -195,7 +194,7 @@ def _evaluated(
         rows = np.concatenate([rows[first], np.delete(rows, first)])
     outputs = found.outputs[rows]
     fitted = model.cosmo.combination_
-    record = RecordedOutputs.of(model.cosmo.validation_outputs_, fitted)
+    record = fitted.summary(model.cosmo.validation_outputs_)
     expert = type(model.cosmo.experts_.unseen).__name__
     alone = CalibratedStacking(0.0).fit(outputs)
     ways = [Way(f"{expert} alone", alone, outputs), Way("COSMO", fitted, outputs, record)]
