@@ -324,16 +324,23 @@ class Protocol:
         if len(leaked):
             raise SealedTestError(f"{leaked[0]!r} is an unseen class; its samples belong to the test only")
 
+    def test_features(self) -> NDArray[np.float32]:
+        """Return the features of the test rows, to compute predictions; the labels stay sealed."""
+        return self.dataset.features[self._test_rows()]
+
     def open_test(self) -> Samples:
         """Break the seal: return the test rows (seen, then unseen), once; fitting is over after this."""
         if self.opened:
             raise SealedTestError("the test set was opened already; one Protocol is for one evaluation")
+        rows = self._test_rows()
         self.opened = True
+        return self._take(rows)
+
+    def _test_rows(self) -> NDArray[np.intp]:
         split = self.dataset.split
-        rows = np.concatenate([np.sort(split.test_seen), np.sort(split.test_unseen)])
         if len(split.test_seen) == 0 or len(split.test_unseen) == 0:
             raise ValueError("the split has no test rows of seen classes or none of unseen classes")
-        return self._take(rows)
+        return np.concatenate([np.sort(split.test_seen), np.sort(split.test_unseen)])
 
     def _take(self, rows: NDArray[np.intp]) -> Samples:
         return Samples(self.dataset.features[rows], self.dataset.labels[rows], rows)

@@ -1,4 +1,4 @@
-"""Many zero-shot experts side by side: alone, with calibrated stacking and inside COSMO."""
+"""Compare unseen experts: alone, with calibrated stacking and inside COSMO."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from sklearn.base import BaseEstimator
 
 from cosmo._core.cache import Cache
 from cosmo._core.parallel import Workers
-from cosmo.classifier.combinations import CalibratedStacking, Combination, GatedMixture
-from cosmo.data import GZSLDataset
+from cosmo.classifier.combinations import Combination, make_way
+from cosmo.data.dataset import GZSLDataset
+from cosmo.data.splits import Protocol
+from cosmo.evaluation.expert_cache import ExpertCache, Training, train_all
 from cosmo.evaluation.published import published_rows
 from cosmo.evaluation.run import Evaluation, evaluate
-from cosmo.evaluation.stages import Stages
-from cosmo.evaluation.training import Training, train_all
 from cosmo.experts import UnseenExpert, make_seen_expert
-from cosmo.gates import make_gate
 from cosmo.metrics.accuracy import zsl_accuracy
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = ["Answer", "Contender", "compare"]
+__all__ = ["Candidate", "CandidateResult", "compare"]
 
 
 @dataclass(frozen=True, eq=False)
-class Contender:
-    """One zero-shot expert to compare, with the descriptions that it takes.
+class Candidate:
+    """An unseen expert to compare, with the data set in the form that it needs.
 
     Parameters
     ----------
@@ -35,8 +34,8 @@ class Contender:
         Shown in the table.
     expert : UnseenExpert
     dataset : GZSLDataset
-    published : str
-        Name of the method in the table of published numbers; empty where none compare with this row.
+    published : str, default=""
+        Name of the method in the table of published numbers, if they can be compared.
     """
 
     name: str
@@ -46,14 +45,14 @@ class Contender:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
-    """What one method said, and the ways of using it.
+class CandidateResult:
+    """Outputs of a candidate and its fitted combinations.
 
     Parameters
     ----------
     name : str
     fitted : dict of Combination
-        "alone", "CS" and "COSMO", and "own gate" where there is one.
+        "alone", "CS" and "COSMO", and "own gate" for an expert that detects novelty.
     validation, test : ExpertOutputs
         Labelled.
     """
@@ -64,77 +63,69 @@ class Answer:
     test: ExpertOutputs
 
 
-def ways(*, novelty: bool = False) -> dict[str, Combination]:
-    """Return the rows of a method; with `novelty`, of one that has a gate of its own (CMT, then CMT*)."""
-    own = {"own gate": GatedMixture(make_gate("novelty"), smoothing="none", hard=True)}
-    return {
-        "alone": CalibratedStacking(0.0),
-        **(own if novelty else {}),
-        "CS": CalibratedStacking(),
-        "COSMO": GatedMixture(make_gate("confidence")),
-    }
-
-
 def compare(
-    contenders: list[Contender],
+    candidates: list[Candidate],
     cache: Cache,
     *,
     seen: BaseEstimator | None = None,
     seed: int = 0,
     workers: Workers | None = None,
     report: Callable[[str], None] = lambda text: None,
-    told: Callable[[Answer], None] = lambda answer: None,
-) -> pd.DataFrame:
-    """Return the table: a row for each method and way of using it.
+) -> tuple[pd.DataFrame, list[CandidateResult]]:
+    """Return a table with a row for each expert and combination, and the outputs behind it.
 
     Parameters
     ----------
-    contenders : list of Contender
+    candidates : list of Candidate
     cache : Cache
-        Holds what each expert says; what is there already is not trained again.
-    seen : classifier, default multinomial logistic regression
-    seed : int
-        Draws the validation split, on which every choice is made.
-    workers : Workers or None, default=None
-        Where experts are trained; see `cosmo.evaluation.training.train_all`.
+        Stores the predictions of trained experts.
+    seen : classifier, default=make_seen_expert("logistic")
+    seed : int, default=0
+        Draws the validation split.
+    workers : Workers, optional
+        Where experts are trained; by default in this process.
     report : function of str
-        Told whenever an expert is trained.
-    told : function of Answer
-        Given what each method says, for those who want more than the table.
+        Receives a line whenever an expert is trained.
 
     Returns
     -------
-    DataFrame
-        Accuracies and areas in percent, with 95 % intervals, as `acc_h_low` and `acc_h_high`; `t1` is the
-        accuracy on unseen samples among unseen classes; `cpu_seconds` covers choosing parameters and
-        training in both stages (of the unseen expert); `published_*` is what was published for that data
-        set, on other features, `note` what to know about it.
+    table : DataFrame
+        Accuracies and areas in percent with 95 % intervals (`acc_h`, `acc_h_low`, `acc_h_high`); `t1` is
+        the accuracy on unseen samples among unseen classes; `cpu_seconds` covers choosing parameters and
+        training of the unseen expert in both stages; `published_*` are published figures for that data set,
+        on other features, and `note` comments on them.
+    results : list of CandidateResult
     """
-    if not contenders:
-        raise ValueError("there is nothing to compare: give at least one contender")
+    if not candidates:
+        raise ValueError("there are no candidates to compare; give at least one")
     seen = make_seen_expert("logistic") if seen is None else seen
-    pairs = []
-    for one in contenders:
-        stages = Stages(one.dataset, cache, seed=seed)
-        # Contenders may differ in the order of classes; mostly one seen expert serves all.
-        pairs.append((Training("seen expert", stages, seen), Training(one.name, stages, one.expert)))
-    # The seen experts first: every row waits for them.
-    first, second = zip(*pairs, strict=True)
-    spoken = train_all([*first, *second], workers=workers, report=report)
-    rows: list[dict[str, Any]] = []
-    for one, (known, guess) in zip(contenders, pairs, strict=True):
-        said = spoken[guess.key]
-        validation, test = guess.stages.outputs(spoken[known.key], said, one.expert)
-        combined = ways(novelty=test.novelty is not None)
-        fitted = {way: rule.fit(validation) for way, rule in combined.items()}
-        answer = Answer(one.name, fitted, validation, test)
-        rows += _rows(one, said.cpu_seconds, answer)
-        told(answer)
-    return pd.DataFrame(rows)
+    # Candidates may need different forms of the data set; one protocol serves all with the same one.
+    stages: dict[int, ExpertCache] = {}
+    for one in candidates:
+        if id(one.dataset) not in stages:
+            stages[id(one.dataset)] = ExpertCache(Protocol(one.dataset, seed=seed), cache)
+    trainings = [Training(one.name, stages[id(one.dataset)], seen, one.expert) for one in candidates]
+    train_all(trainings, workers=workers, report=report)
+    outputs = [training.experts.fit(seen, training.unseen) for training in trainings]
+    fitted = []
+    for found in outputs:
+        names = ["alone", *(["own gate"] if found.test.novelty is not None else []), "CS", "COSMO"]
+        fitted.append({name: make_way(name).fit(found.validation) for name in names})
+    # All choices are made: now the test sets are opened.
+    results = [
+        CandidateResult(one.name, ways, found.validation, found.labelled(stages[id(one.dataset)].test_labels))
+        for one, ways, found in zip(candidates, fitted, outputs, strict=True)
+    ]
+    rows = [
+        row
+        for one, result, found in zip(candidates, results, outputs, strict=True)
+        for row in _rows(one, found.cpu_seconds, result)
+    ]
+    return pd.DataFrame(rows), results
 
 
-def _rows(one: Contender, cpu_seconds: float, answer: Answer) -> Iterator[dict[str, Any]]:
-    test = answer.test
+def _rows(one: Candidate, cpu_seconds: float, found: CandidateResult) -> Iterator[dict[str, Any]]:
+    test = found.test
     truth = test.classes[test.labels]
     common = {
         "method": one.name,
@@ -142,10 +133,10 @@ def _rows(one: Contender, cpu_seconds: float, answer: Answer) -> Iterator[dict[s
         "cpu_seconds": cpu_seconds,
     }
     published = published_rows(one.published, one.dataset.name)
-    # A method with its own gate has a star in the papers.
+    # The papers mark a method with its own gate by a star.
     published.loc["own gate"] = published_rows(f"{one.published}*", one.dataset.name).loc["alone"]
-    for way, combination in answer.fitted.items():
-        result = evaluate(way, combination, answer.validation, test)
+    for way, combination in found.fitted.items():
+        result = evaluate(way, combination, found.validation, test)
         beside = published.loc[way]
         yield {
             **common,

@@ -1,4 +1,4 @@
-"""How well a model does on labelled samples: accuracies, and where they are lost."""
+"""Accuracies, confusions and calibration of a model on labelled samples."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ModelEvaluation:
     predictions : DataFrame
         label, prediction, probability and p_seen of each sample.
     outputs : ExpertOutputs
-        What both experts say about each sample, labelled.
+        Labelled outputs of both experts.
     """
 
     scores: GZSLScores
@@ -55,17 +55,17 @@ class ModelEvaluation:
 
     @property
     def answer_calibration(self) -> Calibration:
-        """How far the probability of each answer, `p(y)`, can be taken at its word."""
-        told = self.predictions
-        return calibration(told["probability"].clip(upper=1), told["label"] == told["prediction"])
+        """Calibration of the probability of each prediction, `p(y)`."""
+        table = self.predictions
+        return calibration(table["probability"].clip(upper=1), table["label"] == table["prediction"])
 
     @property
     def gate_calibration(self) -> Calibration:
-        """How far the gate's belief in "unseen", `p(U)`, can be taken at its word."""
+        """Calibration of the gate's `p(U)`."""
         return calibration(1 - self.predictions["p_seen"], ~self.outputs.is_seen)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers and names, for JSON; what is not a number becomes None."""
+        """Return plain numbers and names, for JSON; NaN becomes None."""
 
         def plain(value: float) -> float | None:
             return None if np.isnan(value) else float(value)
@@ -89,7 +89,7 @@ class ModelEvaluation:
 
 
 def evaluate_model(model: Model, items: Any, labels: Iterable[Hashable]) -> ModelEvaluation:
-    """Ask a model about labelled samples and count.
+    """Evaluate a model on labelled samples.
 
     Parameters
     ----------
@@ -97,7 +97,11 @@ def evaluate_model(model: Model, items: Any, labels: Iterable[Hashable]) -> Mode
     items : samples
         As `Model.predict` takes them.
     labels : one class for each sample
-        Classes that the model does not know are an error.
+        Unknown classes raise ValueError.
+
+    Returns
+    -------
+    ModelEvaluation
 
     Examples
     --------
@@ -121,7 +125,7 @@ def evaluate_model(model: Model, items: Any, labels: Iterable[Hashable]) -> Mode
         scores = gzsl_scores(truth, guess, seen, unseen)
         intervals = gzsl_intervals(truth, guess, seen, unseen)
         curve = cosmo.combination_.curve(outputs)
-        # Classes without samples would count as missed.
+        # Average over the classes with samples only.
         curve = replace(
             curve,
             seen_gain=curve.seen_gain * (outputs.n_seen / len(seen)),
@@ -136,13 +140,13 @@ def evaluate_model(model: Model, items: Any, labels: Iterable[Hashable]) -> Mode
             scores, intervals = GZSLScores(np.nan, accuracy, np.nan), (nothing, interval, nothing)
         else:
             scores, intervals = GZSLScores(accuracy, np.nan, np.nan), (interval, nothing, nothing)
-    told = explain(cosmo.combination_, outputs)
+    steps = explain(cosmo.combination_, outputs)
     predictions = pd.DataFrame(
         {
             "label": truth,
             "prediction": guess,
-            "probability": told.proba.max(axis=1),
-            "p_seen": 1 - told.p_unseen,
+            "probability": steps.proba.max(axis=1),
+            "p_seen": 1 - steps.p_unseen,
         }
     )
     confusions = _confusions(predictions)

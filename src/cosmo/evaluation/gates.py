@@ -1,9 +1,9 @@
-"""Gates side by side: how well each tells samples of seen classes from samples of unseen ones."""
+"""Compare gates: how well each separates samples of seen classes from samples of unseen ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -12,34 +12,34 @@ from sklearn.base import BaseEstimator
 
 from cosmo._core.cache import fingerprint
 from cosmo.classifier.combinations import GatedMixture
-from cosmo.data.splits import Protocol, gating_split
-from cosmo.evaluation.stages import Stages
-from cosmo.experts import UnseenExpert
-from cosmo.gates import GATES, Gate, LeaveOutGate, OdinGate, make_gate
-from cosmo.gates._platt import ScoreScale, calibration_error
+from cosmo.data.splits import gating_split
+from cosmo.evaluation.expert_cache import ExpertCache
+from cosmo.experts.base import UnseenExpert
+from cosmo.gates import GATES, LeaveOutGate, OdinGate, make_gate
+from cosmo.gates._platt import ScoreScale
 from cosmo.gates.leave_out import LeaveOutGap, leave_out_gap
 from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc
+from cosmo.metrics.calibration import calibration
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = ["GateResult", "study_gates", "study_leave_out", "study_pushes"]
+__all__ = ["GateResult", "compare_gates", "leave_out_gaps", "odin_table"]
 
 POOLED = ("confidence", "evidence")
-"""Gates that learn enough to gain from several hold-outs of classes."""
+"""Gates that are also fitted on several hold-outs of classes."""
 
 
 @dataclass(frozen=True, eq=False)
 class GateResult:
-    """What a gate does.
+    """Results of a gate.
 
     Parameters
     ----------
     name, about : str
     measures : dict
-        In percent: `auc` and `fpr` (the share of unseen samples taken for seen where 95 % of the seen ones
-        are) on Gating-Val, `test_auc` and `test_fpr` on test, `acc_h` on GZSL-Val and `test_acc_h` of the
+        In percent: `auc` and `fpr` (the share of unseen samples above the score that 95 % of the seen ones
+        exceed) on Gating-Val, `test_auc` and `test_fpr` on test, `acc_h` on GZSL-Val and `test_acc_h` of the
         soft combination without smoothing; `ece`, the expected calibration error on Gating-Val of the score
-        as a probability of "seen", and `scaled_ece`, the same after `ScoreScale` was fitted on
-        Gating-Train.
+        as a probability of "seen", and `scaled_ece`, the same after Platt scaling on Gating-Train.
     scores, is_seen : array of shape (n_samples,)
         On test.
     """
@@ -51,68 +51,66 @@ class GateResult:
     is_seen: NDArray[np.bool_]
 
 
-def study_gates(
-    stages: Stages, seen: BaseEstimator, unseen: UnseenExpert, names: Sequence[str], *, folds: int = 1
+def compare_gates(
+    experts: ExpertCache, seen: BaseEstimator, unseen: UnseenExpert, names: Sequence[str], *, folds: int = 1
 ) -> list[GateResult]:
-    """Fit and measure gates by their names in `cosmo.gates.GATES`, on the same experts.
+    """Fit and measure gates on the same experts; this opens the test set.
 
     As in the paper's table of gates there is no smoothing; a gate is fitted on Gating-Train and its
     threshold and softness are chosen on GZSL-Val.
 
     Parameters
     ----------
-    folds : int
-        If more than 1, the gates of `POOLED` are also fitted with so many hold-outs of classes.
+    experts : ExpertCache
+    seen : classifier
+    unseen : UnseenExpert
+    names : sequence of str
+        Keys of `cosmo.gates.GATES`.
+    folds : int, default=1
+        If more than 1, the gates in `POOLED` are also fitted on as many hold-outs of classes.
+
+    Returns
+    -------
+    list of GateResult
 
     Examples
     --------
     >>> import tempfile
     >>> from cosmo._core.cache import Cache
-    >>> from cosmo.data import load_glyphs
+    >>> from cosmo.data import Protocol, load_glyphs
     >>> from cosmo.experts import ESZSL, make_seen_expert
-    >>> data = load_glyphs(n_classes=40, samples_per_class=12)
+    >>> protocol = Protocol(load_glyphs(n_classes=40, samples_per_class=12))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     stages = Stages(data, Cache(folder))
-    ...     expert, names = make_seen_expert("logistic"), ["max-softmax", "confidence"]
-    ...     found = study_gates(stages, expert, ESZSL(), names, folds=3)
+    ...     experts, seen = ExpertCache(protocol, Cache(folder)), make_seen_expert("logistic")
+    ...     found = compare_gates(experts, seen, ESZSL(), ["max-softmax", "confidence"], folds=3)
     >>> [result.name for result in found]
     ['max-softmax', 'confidence', 'confidence, 3 folds']
     """
-    validation, test = stages.outputs(stages.seen(seen), stages.unseen(unseen), unseen)
-    gates = [make_gate(name) for name in names]
-    pooled = [name for name in names if name in POOLED]
-    others = dict(
-        zip(pooled, stages.further(seen, unseen, [make_gate(name) for name in pooled], folds), strict=True)
-    )
-    results = []
-    for name, gate, evidence in zip(names, gates, stages.evidence(seen, gates), strict=True):
-        on_val, on_test = (None, None) if evidence is None else evidence
-        both = replace(validation, evidence=on_val), replace(test, evidence=on_test)
-        results.append(_measure(name, GATES[name], gate, both))
-        if others.get(name):
-            about = f"the same, every seen class having played unseen in one of {folds} hold-outs"
-            results.append(_measure(f"{name}, {folds} folds", about, gate, both, others[name]))
-    return results
+    cases = []
+    for name in names:
+        cases.append((name, GATES[name], name, 1))
+        if name in POOLED and folds > 1:
+            about = f"the same, fitted on {folds} hold-outs that hold out every seen class once"
+            cases.append((f"{name}, {folds} folds", about, name, folds))
+    stages = [experts.fit(seen, unseen, gate=make_gate(gate), folds=n) for _, _, gate, n in cases]
+    return [
+        _measure(shown, about, one.model.combination_, one.validation, one.labelled(experts.test_labels))
+        for (shown, about, _, _), one in zip(cases, stages, strict=True)
+    ]
 
 
 def _measure(
-    name: str,
-    about: str,
-    gate: Gate,
-    outputs: tuple[ExpertOutputs, ExpertOutputs],
-    others: Sequence[ExpertOutputs] = (),
+    name: str, about: str, mixture: GatedMixture, validation: ExpertOutputs, test: ExpertOutputs
 ) -> GateResult:
-    validation, test = outputs
-    mixture = GatedMixture(gate, smoothing="none").fit(validation, *others)
     gating_train, gating_val = (validation[rows] for rows in gating_split(len(validation)))
-    learned, score, on_test = (mixture.gate_.score(part) for part in (gating_train, gating_val, test))
-    scaled = ScoreScale().fit(learned, gating_train.is_seen)(score)
+    train_score, score, on_test = (mixture.gate_.score(part) for part in (gating_train, gating_val, test))
+    scaled = ScoreScale().fit(train_score, gating_train.is_seen)(score)
     threshold = mixture.operating_point_.threshold
     measures = {
         "auc": gate_auc(gating_val.is_seen, score),
         "fpr": fpr_at_tpr(gating_val.is_seen, score),
-        "ece": calibration_error(gating_val.is_seen, score),
-        "scaled_ece": calibration_error(gating_val.is_seen, scaled),
+        "ece": calibration(np.clip(score, 0, 1), gating_val.is_seen).error,
+        "scaled_ece": calibration(scaled, gating_val.is_seen).error,
         "acc_h": mixture.curve(validation).at(threshold).acc_h,
         "test_auc": gate_auc(test.is_seen, on_test),
         "test_fpr": fpr_at_tpr(test.is_seen, on_test),
@@ -122,65 +120,38 @@ def _measure(
     return GateResult(name, about, percent, on_test, test.is_seen)
 
 
-def study_pushes(stages: Stages, seen: BaseEstimator) -> pd.DataFrame:
-    """Return the AUC of ODIN on Gating-Val, in percent, for every push ε (row) and temperature (column).
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from cosmo._core.cache import Cache
-    >>> from cosmo.data import load_glyphs
-    >>> from cosmo.experts import make_seen_expert
-    >>> data = load_glyphs(n_classes=40, samples_per_class=12)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     table = study_pushes(Stages(data, Cache(folder)), make_seen_expert("logistic"))
-    >>> table.loc[0.0, 1.0] > 50
-    np.True_
-    """
+def odin_table(experts: ExpertCache, seen: BaseEstimator, unseen: UnseenExpert) -> pd.DataFrame:
+    """Return the AUC of ODIN on Gating-Val, in percent, by perturbation ε and temperature."""
     gate = OdinGate()
-    found = stages.evidence(seen, [gate])[0]
-    assert found is not None, "ODIN has an observer"
-    protocol = Protocol(stages.dataset, seed=stages.seed)
-    held = protocol.hold_out
-    rows = gating_split(len(held.gzsl_val))[1]
-    is_seen = (np.arange(len(held.gzsl_val)) < len(held.seen_val))[rows]
-    auc = [100 * gate_auc(is_seen, column) for column in found[0][rows].T]
+    validation = experts.fit(seen, unseen, gate=gate).validation
+    gating_val = validation[gating_split(len(validation))[1]]
+    assert gating_val.evidence is not None, "ODIN has an observer"
+    auc = [100 * gate_auc(gating_val.is_seen, column) for column in gating_val.evidence.T]
     index = pd.MultiIndex.from_tuples(gate.settings(), names=["temperature", "epsilon"])
     return pd.Series(auc, index).unstack("temperature")
 
 
-def study_leave_out(stages: Stages) -> dict[str, LeaveOutGap]:
-    """Return how well members of the leave-out ensemble tell their classes from others.
+def leave_out_gaps(experts: ExpertCache) -> dict[str, LeaveOutGap]:
+    """Return how well members of the leave-out ensemble separate their classes from others.
 
-    They are trained on Seen-Train and asked about GZSL-Val. The keys are "margin loss", for the ensemble as
-    it is, "margin loss, no push", where samples stay where they are, and "cross-entropy only", for one that
-    is never told to doubt anything.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from cosmo._core.cache import Cache
-    >>> from cosmo.data import load_glyphs
-    >>> data = load_glyphs(n_classes=40, samples_per_class=12)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     found = study_leave_out(Stages(data, Cache(folder)))
-    >>> list(found)
-    ['margin loss', 'margin loss, no push', 'cross-entropy only']
+    This is for a sealed test set. The members are trained on Seen-Train and measured on GZSL-Val. "margin loss" is the ensemble as published,
+    "margin loss, no push" leaves the samples unperturbed, and "cross-entropy only" has no margin loss.
     """
-    protocol = Protocol(stages.dataset, seed=stages.seed)
-    held, codes = protocol.hold_out, stages.dataset.codes
+    protocol = experts.protocol
+    held, codes = protocol.hold_out, protocol.dataset.codes
     samples, others = protocol.samples(held.seen_train), protocol.samples(held.gzsl_val)
-
-    def gap(gate: LeaveOutGate) -> LeaveOutGap:
-        return leave_out_gap(gate, samples.X, codes[samples.rows], others.X, codes[others.rows])
-
+    data = samples.X, codes[samples.rows], others.X, codes[others.rows]
+    variants = {
+        "margin loss": LeaveOutGate(),
+        "margin loss, no push": LeaveOutGate(epsilon=0.0),
+        "cross-entropy only": LeaveOutGate(weight=0.0),
+    }
     found = {}
-    for name, gate in (
-        ("margin loss", LeaveOutGate()),
-        ("margin loss, no push", LeaveOutGate(epsilon=0.0)),
-        ("cross-entropy only", LeaveOutGate(weight=0.0)),
-    ):
-        key = fingerprint(gate, samples.X, codes[samples.rows], others.X, codes[others.rows])
-        kept = stages.cache.arrays("leave-out", key, lambda gate=gate: {"gap": np.array(gap(gate))})  # type: ignore[misc]
-        found[name] = LeaveOutGap(*kept["gap"].tolist())
+    for name, gate in variants.items():
+
+        def compute(gate: LeaveOutGate = gate) -> dict[str, NDArray[np.float64]]:
+            return {"gap": np.array(leave_out_gap(gate, *data))}
+
+        entry = experts.cache.arrays("leave-out", fingerprint(gate, *data), compute)
+        found[name] = LeaveOutGap(*entry["gap"].tolist())
     return found

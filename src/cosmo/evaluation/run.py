@@ -1,4 +1,4 @@
-"""The main job: one data set, one pair of experts, every way of combining them.
+"""Run all combinations of one pair of experts on one data set.
 
 The rows are those of the paper's ablation: the unseen expert alone and with calibrated stacking, a
 max-softmax gate (hard, soft, with adaptive smoothing), and the chosen gate without and with smoothing.
@@ -18,7 +18,7 @@ import pandas as pd
 from scipy import stats
 
 from cosmo.classifier._cosmo import Cosmo
-from cosmo.classifier.combinations import CalibratedStacking, Combination, GatedMixture, OperatingPoint
+from cosmo.classifier.combinations import Combination, OperatingPoint, make_way
 from cosmo.data import GZSLDataset
 from cosmo.data.splits import Protocol, gating_split
 from cosmo.experts import make_seen_expert, make_unseen_expert
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Settings:
-    """What to run.
+    """Settings of a run.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Settings:
         `SEEN_EXPERTS` and `cosmo.gates.GATES`.
     smoothing : {"adaptive", "constant", "none"}
         Of the row "COSMO".
-    seed : int
+    seed : int, default=0
         Draws the validation split.
     """
 
@@ -65,7 +65,7 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """One way of combining the experts, on test.
+    """Test results of one combination.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """The results of one run, the fitted model of its last row, and what they were computed from.
+    """Results of a run, the fitted model of its last row, and the outputs behind them.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class Experiment:
     fitted : dict of Combination
         By the names of the evaluations.
     test : ExpertOutputs
-        What both experts say about the test rows, labelled: those of seen classes first, each part sorted.
+        Labelled outputs on the test rows: those of seen classes first, each part sorted.
     """
 
     dataset: GZSLDataset
@@ -170,19 +170,19 @@ def combinations(settings: Settings) -> dict[str, Combination]:
     """Return the rows of the table, in order, before the last one (COSMO itself)."""
     expert = type(make_unseen_expert(settings.unseen)).__name__
     return {
-        f"{expert} alone": CalibratedStacking(0.0),
-        f"CS + {expert}": CalibratedStacking(),
-        "Independent-Hard": GatedMixture(MaxSoftmaxGate(), smoothing="none", hard=True),
-        "Independent-Soft": GatedMixture(MaxSoftmaxGate(), smoothing="none"),
-        "CB-Gating": GatedMixture(make_gate(settings.gate), smoothing="none"),
-        "Adaptive-Smoothing": GatedMixture(MaxSoftmaxGate(), smoothing="adaptive"),
+        f"{expert} alone": make_way("alone"),
+        f"CS + {expert}": make_way("CS"),
+        "Independent-Hard": make_way("Independent-Hard"),
+        "Independent-Soft": make_way("Max-Softmax-1"),
+        "CB-Gating": make_way("CB-Gating-3", gate=make_gate(settings.gate)),
+        "Adaptive-Smoothing": make_way("Adaptive-Smoothing"),
     }
 
 
 def evaluate(
     name: str, combination: Combination, validation: ExpertOutputs, test: ExpertOutputs
 ) -> Evaluation:
-    """Return how a fitted combination does on labelled test outputs."""
+    """Return the results of a fitted combination on labelled test outputs."""
     truth, guess = test.labels, combination.predict(test)
     seen, unseen = np.arange(test.n_seen), test.n_seen + np.arange(test.n_unseen)
     curve = combination.curve(test)
@@ -200,11 +200,28 @@ def evaluate(
 
 
 def run_experiment(
-    dataset: GZSLDataset, settings: Settings | None = None, *, cache: str | Path | None = None
+    dataset: GZSLDataset,
+    settings: Settings | None = None,
+    *,
+    cache: str | Path | None = None,
+    protocol: Protocol | None = None,
 ) -> Experiment:
     """Train on the training rows, choose on GZSL-Val, evaluate every combination on test.
 
-    Each step is announced on the logger "cosmo". `cache` is a folder, see `Cosmo`.
+    The logger "cosmo" reports each step.
+
+    Parameters
+    ----------
+    dataset : GZSLDataset
+    settings : Settings, default=Settings()
+    cache : path, optional
+        Folder, see `Cosmo`.
+    protocol : Protocol, optional
+        Sealed; by default a new one with the seed of the settings.
+
+    Returns
+    -------
+    Experiment
 
     Examples
     --------
@@ -214,7 +231,7 @@ def run_experiment(
     ['Adaptive-Smoothing', 'COSMO']
     """
     settings = settings or Settings()
-    protocol = Protocol(dataset, seed=settings.seed)
+    protocol = protocol or Protocol(dataset, seed=settings.seed)
     training = protocol.training()
     protocol.check_labels(training.y)
     model = Cosmo(
@@ -259,8 +276,8 @@ def _facts(model: Cosmo, validation: ExpertOutputs, test: ExpertOutputs) -> dict
 def summarise(experiments: Sequence[Experiment], *, level: float = 0.95) -> pd.DataFrame:
     """Return means over repetitions with Student intervals, in percent.
 
-    Also the interval of the difference in Acc_H and AUSUC between the last row and each other row:
-    repetitions are paired, so this is what tells whether a method wins.
+    The table also has intervals of the difference in Acc_H and AUSUC between the last row and each other
+    row; repetitions are paired.
     """
     if len(experiments) < 2:
         raise ValueError("intervals over repetitions need at least two of them")

@@ -126,7 +126,7 @@ class ExpertPair:
         codes = encode_labels(y, descriptions.index, name="y")
         fitted = fit_seen_expert(seen, X, codes)
         if observer is not None:
-            observer.fit(fitted, X, codes)
+            observer.fit(getattr(fitted, "classifier_", fitted), X, codes)
         return cls(fitted, unseen, descriptions, descriptions.index[np.unique(codes)], observer)
 
     @cached_property

@@ -24,16 +24,17 @@ __all__ = ["ExpertOutputs", "OutputsSummary"]
 class _Labelled:
     """Properties that follow from the true classes."""
 
-    n_seen: int
-    n_unseen: int
-    target: NDArray[Any] | None
+    target: Any
+    n_seen: Any
+    n_unseen: Any
 
     @property
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> NDArray[np.intp]:
         """`target`; raises ValueError where the true classes were not given."""
         if self.target is None:
             raise ValueError("these outputs have no true classes; give `target`")
-        return self.target
+        labels: NDArray[np.intp] = self.target
+        return labels
 
     @property
     def is_seen(self) -> NDArray[np.bool_]:
@@ -303,9 +304,9 @@ class OutputsSummary(_Labelled):
 
     n_seen: int
     n_unseen: int
-    target: NDArray[np.integer[Any]]
-    seen_choice: NDArray[np.integer[Any]]
-    unseen_choice: NDArray[np.integer[Any]]
+    target: NDArray[Any]
+    seen_choice: NDArray[Any]
+    unseen_choice: NDArray[Any]
     best_seen: NDArray[Any]
     best_unseen: NDArray[Any]
     gate_score: NDArray[np.float64]

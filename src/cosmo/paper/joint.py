@@ -1,4 +1,4 @@
-"""Why the parts of COSMO are trained apart: a control in which one loss trains them all.
+"""Joint training of experts and gate by one loss, as a control.
 
 The seen expert, the unseen expert and the gate become one network, which gives `p(y)` by the law of total
 probability and is trained to make `-log p(y)` small. A sample has one label, so the training rows can be
@@ -8,7 +8,7 @@ used in two ways only:
 option      classes of the seen expert    unseen side while training          what goes wrong
 ==========  ============================  ==================================  ==========================
 held out    seen classes not held out     held-out seen classes               no seen expert for the rest
-all seen    all seen classes              unseen classes: no samples          the gate always says "seen"
+all seen    all seen classes              unseen classes: no samples          the gate learns "seen" only
 ==========  ============================  ==================================  ==========================
 
 Atzmon & Chechik, "Adaptive confidence smoothing for generalized zero-shot learning", CVPR 2019,
@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -42,12 +42,13 @@ logger = logging.getLogger(__name__)
 
 Option = Literal["held out", "all seen"]
 K, TEMPERATURE = 5, 3.0  # of the gate, as in `cosmo.gates.ConfidenceGate`
+EPOCHS, BATCH_SIZE, ADAM = (4, 8, 16, 32, 64, 128), 64, {"lr": 1e-2, "weight_decay": 1e-5}
 PATIENCE = 2  # trials without a better accuracy that end the choice of epochs
 
 
 @dataclass(frozen=True, eq=False)
 class JointResult:
-    """What a network that was trained jointly does on test.
+    """Test results of a jointly trained network.
 
     Parameters
     ----------
@@ -82,16 +83,15 @@ def train_jointly(
     *,
     option: Option,
     seed: int = 0,
-    epochs: Sequence[int] = (4, 8, 16, 32, 64, 128),
-    learning_rate: float = 1e-2,
-    weight_decay: float = 1e-5,
-    batch_size: int = 64,
+    epochs: Sequence[int] = EPOCHS,
+    learning_rate: float = ADAM["lr"],
+    weight_decay: float = ADAM["weight_decay"],
+    batch_size: int = BATCH_SIZE,
 ) -> JointResult:
-    """Train both experts and the gate by one loss, and look at them on test.
+    """Train both experts and the gate by one loss, and evaluate them on test.
 
-    The candidates at test are all seen and all unseen classes, each answered by one side. A class that the
-    seen expert has is answered by it. All others are answered by the unseen expert: the unseen classes
-    and, under "held out", also the held-out seen classes, whose samples it learnt from.
+    At test, the classes of the seen expert are predicted by it and all others by the unseen expert: the
+    unseen classes and, under "held out", also the held-out seen classes, whose samples it was trained on.
 
     The number of epochs is the one with the best accuracy per class on training rows that were set aside
     (Seen-Val, and every third row of the held-out classes); then the network is trained anew on all
@@ -121,13 +121,51 @@ def train_jointly(
     >>> result.belief_on_unseen > 0.8
     True
     """
+    protocol = Protocol(dataset, seed=seed)
+    trained = _train(
+        protocol, option, epochs, batch_size, {"lr": learning_rate, "weight_decay": weight_decay}
+    )
+    return trained.evaluate(protocol.open_test().y)
+
+
+class _Trained(NamedTuple):
+    """Predictions of a trained network on the test features."""
+
+    option: Option
+    dataset: GZSLDataset
+    known: pd.Index
+    classes: pd.Index
+    log_proba: NDArray[np.float32]
+    belief: NDArray[np.float32]
+    validation: dict[int, float]
+
+    def evaluate(self, y: pd.Index) -> JointResult:
+        """Return the results for the labels of the opened test set."""
+        seen, unseen = self.dataset.seen_classes, self.dataset.unseen_classes
+        by_seen_expert = self.known[self.log_proba[:, : len(self.known)].argmax(axis=1)]
+        is_seen = y.isin(seen)
+        return JointResult(
+            option=self.option,
+            scores=gzsl_scores(y, self.classes[self.log_proba.argmax(axis=1)], seen, unseen),
+            seen_expert_accuracy=per_class_accuracy(y, by_seen_expert, seen),
+            gate_auc=gate_auc(is_seen, self.belief),
+            belief_on_seen=float(self.belief[is_seen].mean()),
+            belief_on_unseen=float(self.belief[~is_seen].mean()),
+            epochs=max(self.validation, key=self.validation.__getitem__),
+            validation=self.validation,
+        )
+
+
+def _train(
+    protocol: Protocol, option: Option, epochs: Sequence[int], batch_size: int, adam: dict[str, float]
+) -> _Trained:
+    dataset, seed = protocol.dataset, protocol.seed
     if option not in get_args(Option):
         raise ValueError(f"option must be one of {', '.join(get_args(Option))}; got {option!r}")
     stops = sorted(set(epochs))
     if not stops or stops[0] < 1:
         raise ValueError(f"epochs must name numbers of at least 1, got {list(epochs)}")
     require("torch")
-    protocol = Protocol(dataset, seed=seed)
     training, held = protocol.training(), protocol.training_hold_out()
     protocol.check_labels(training.y)
     seen, unseen = dataset.seen_classes, dataset.unseen_classes
@@ -135,7 +173,6 @@ def train_jointly(
     held_out = seen[~seen.isin(known)]
     strangers = held_out if option == "held out" else unseen
     stage, test_stage = known.append(strangers), known.append(held_out.append(unseen))
-    adam = {"lr": learning_rate, "weight_decay": weight_decay}
     network = _Network(training.X, dataset.descriptions.loc[seen], len(known), adam, batch_size, seed)
     A, codes = dataset.descriptions.loc[stage], stage.get_indexer(training.y)
 
@@ -152,20 +189,8 @@ def train_jointly(
             break
     next(network.train(training.X, codes, A, [best]))
 
-    test = protocol.open_test()
-    log_proba, belief = network.predict(test.X, dataset.descriptions.loc[test_stage])
-    by_seen_expert = known[log_proba[:, : len(known)].argmax(axis=1)]
-    is_seen = test.y.isin(seen)
-    return JointResult(
-        option=option,
-        scores=gzsl_scores(test.y, test_stage[log_proba.argmax(axis=1)], seen, unseen),
-        seen_expert_accuracy=per_class_accuracy(test.y, by_seen_expert, seen),
-        gate_auc=gate_auc(is_seen, belief),
-        belief_on_seen=float(belief[is_seen].mean()),
-        belief_on_unseen=float(belief[~is_seen].mean()),
-        epochs=best,
-        validation=validation,
-    )
+    predicted = network.predict(protocol.test_features(), dataset.descriptions.loc[test_stage])
+    return _Trained(option, dataset, known, test_stage, *predicted, validation)
 
 
 def joint_table(dataset: GZSLDataset, seed: int = 0) -> pd.DataFrame:
@@ -180,9 +205,10 @@ def joint_table(dataset: GZSLDataset, seed: int = 0) -> pd.DataFrame:
     >>> list(table.index)
     ['COSMO, trained apart', 'joint, held out', 'joint, all seen']
     """
-    experiment = run_experiment(dataset, Settings(unseen="eszsl", seed=seed))
-    test = Protocol(dataset, seed=seed).open_test()
-    outputs = experiment.model.outputs(test.X, test.y)
+    protocol = Protocol(dataset, seed=seed)
+    trained = [_train(protocol, option, EPOCHS, BATCH_SIZE, ADAM) for option in get_args(Option)]
+    experiment = run_experiment(dataset, Settings(unseen="eszsl", seed=seed), protocol=protocol)
+    outputs = experiment.test
     rows = {
         "COSMO, trained apart": {
             **experiment.evaluations[-1].scores._asdict(),
@@ -190,9 +216,9 @@ def joint_table(dataset: GZSLDataset, seed: int = 0) -> pd.DataFrame:
             "gate_auc": gate_auc(outputs.is_seen, experiment.model.combination_.gate_.score(outputs)),
         }
     }
-    for option in get_args(Option):
-        result = train_jointly(dataset, option=option, seed=seed)
-        rows[f"joint, {option}"] = {
+    for one in trained:
+        result = one.evaluate(outputs.classes[outputs.labels])
+        rows[f"joint, {result.option}"] = {
             **result.scores._asdict(),
             "seen_expert_accuracy": result.seen_expert_accuracy,
             "gate_auc": result.gate_auc,

@@ -168,7 +168,7 @@ class Reproduction:
         return paper_view(sets, command) if sets else None
 
     def _plane(self, dataset: str) -> dict[str, Any] | None:
-        known = [(expert, source) for name, expert, source, seen in self.runner.asked
+        known = [(expert, source) for name, expert, source, seen in self.runner.cases
                  if name == dataset and seen == "logistic"]  # fmt: skip
         experts = {expert for expert, _ in self._cases()}
         cases = [

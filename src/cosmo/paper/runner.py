@@ -1,4 +1,4 @@
-"""Runs the paper's experiments: trains each expert once, keeps it, and measures trials on what was said."""
+"""Runner of the paper's trials: trains each expert once and caches outputs and measures."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo._core.cache import Cache, code_of, fingerprint
-from cosmo._core.extras import MissingExtra, require
 from cosmo._core.parallel import Workers
+from cosmo._core.extras import MissingExtra, require
 from cosmo.data import GZSLDataset, read_predictions
 from cosmo.data.predictions import StagePredictions
 from cosmo.data.splits import Protocol
-from cosmo.evaluation.stages import Stages
-from cosmo.evaluation.training import Training, train_all
+from cosmo.evaluation.expert_cache import ExpertCache, Training, train_all
 from cosmo.experts import UnseenExpert, make_unseen_expert
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.smoothing import conditional
@@ -49,18 +48,18 @@ EXPERTS = {
 
 
 class Runner:
-    """Answers trials from what a folder holds.
+    """Measure trials on the data of a folder.
 
     Parameters
     ----------
     holdings : dict of Holding
         See `cosmo.paper.inputs.find_inputs`.
     cache : Cache
-        Keeps what experts say and what trials measure.
-    workers : Workers or None, default=None
-        Where experts are trained; see `cosmo.evaluation.training.train_all`.
+        Stores outputs of experts and measures of trials.
+    workers : Workers, optional
+        Where experts are trained; by default in this process.
     report : function of str
-        Told what is going on.
+        Receives a line for each step.
 
     Examples
     --------
@@ -85,7 +84,7 @@ class Runner:
         self.workers = workers
         self.report = report
         self._datasets: dict[tuple[str, bool], GZSLDataset] = {}
-        self._stages: dict[tuple[str, bool, int], Stages] = {}
+        self._experts: dict[tuple[str, bool, int], ExpertCache] = {}
         self._predictions: dict[tuple[str, str, str], StagePredictions] = {}
         self._outputs: dict[Case, tuple[ExpertOutputs, ExpertOutputs]] = {}
         self._keys: dict[Case, str] = {}
@@ -98,20 +97,19 @@ class Runner:
         return self._datasets[case]
 
     def prepare(self, trials: Iterable[Trial]) -> None:
-        """Train all experts that trials need and that are not trained yet, side by side.
+        """Train all experts that trials need and that are not cached, in parallel.
 
-        What is missing is left to `result`, which says so.
+        Missing data are reported by `result`.
         """
         wanted = dict.fromkeys(trial.case for trial in trials)
         trainings: list[Training] = []
         for case in wanted:
             try:
-                trainings += self._trainings(case)
+                if case[2] == "features":
+                    trainings.append(self._training(case))
             except (Missing, MissingExtra):
                 continue
         if trainings:
-            # The seen experts first: most trials wait for them.
-            trainings.sort(key=lambda training: isinstance(training.expert, UnseenExpert))
             train_all(trainings, workers=self.workers, report=self.report)
 
     def result(self, trial: Trial) -> dict[str, float]:
@@ -129,14 +127,14 @@ class Runner:
         return kept
 
     def outputs(self, case: Case) -> tuple[ExpertOutputs, ExpertOutputs]:
-        """Return what the experts say on GZSL-Val and on test, or raise `Missing`."""
+        """Return the labelled outputs on GZSL-Val and on test, or raise `Missing`."""
         if case not in self._outputs:
             self._outputs[case] = self._trained(case) if case[2] == "features" else self._published(case)
         return self._outputs[case]
 
     @property
-    def asked(self) -> list[Case]:
-        """The cases whose outputs were asked for so far, and are here."""
+    def cases(self) -> list[Case]:
+        """The cases whose outputs were computed so far."""
         return list(self._outputs)
 
     def joint(self, dataset: str) -> pd.DataFrame:
@@ -151,23 +149,15 @@ class Runner:
             self.cache.write("joint", key, kept)
         return pd.DataFrame.from_dict(kept, orient="index")
 
-    def _trainings(self, case: Case) -> list[Training]:
-        dataset, expert, source, seen = case
-        if source == "scores":
-            return []
-        if source == "predictions":
-            stages = self._at(dataset, False, self._read(dataset, expert, "val").seed)
-            return [Training(f"{dataset}: seen expert ({seen})", stages, SEEN[seen])]
-        guess = self._expert(expert)
-        stages = self._at(dataset, guess.as_recorded, None)
+    def _training(self, case: Case) -> Training:
+        dataset, name, _, seen = case
+        unseen = self._expert(name)
+        experts = self._at(dataset, unseen.as_recorded, None)
         try:
-            guess.check_suitable(stages.dataset.descriptions)
+            unseen.check_suitable(experts.protocol.dataset.descriptions)
         except ValueError as error:
-            raise Missing(f"descriptions of {dataset} that {expert} can take: {error}") from error
-        return [
-            Training(f"{dataset}: seen expert ({seen})", stages, SEEN[seen]),
-            Training(f"{dataset}: {expert}", stages, guess),
-        ]
+            raise Missing(f"descriptions of {dataset} that suit {name}: {error}") from error
+        return Training(f"{dataset}: {name}", experts, SEEN[seen], unseen)
 
     def _expert(self, name: str) -> UnseenExpert:
         expert = make_unseen_expert(EXPERTS[name])
@@ -175,18 +165,18 @@ class Runner:
             require("torch")
         return expert
 
-    def _at(self, dataset: str, recorded: bool, seed: int | None) -> Stages:
+    def _at(self, dataset: str, recorded: bool, seed: int | None) -> ExpertCache:
         seed = self.holdings[dataset].seed if seed is None else seed
-        case = dataset, recorded, seed
-        if case not in self._stages:
-            self._stages[case] = Stages(self.dataset(dataset, recorded=recorded), self.cache, seed=seed)
-        return self._stages[case]
+        key = dataset, recorded, seed
+        if key not in self._experts:
+            protocol = Protocol(self.dataset(dataset, recorded=recorded), seed=seed)
+            self._experts[key] = ExpertCache(protocol, self.cache)
+        return self._experts[key]
 
     def _trained(self, case: Case) -> tuple[ExpertOutputs, ExpertOutputs]:
-        known, guess = self._trainings(case)
-        stages = guess.stages
-        assert isinstance(guess.expert, UnseenExpert)
-        return stages.outputs(stages.seen(known.expert), stages.unseen(guess.expert), guess.expert)
+        training = self._training(case)
+        stages = training.experts.fit(training.seen, training.unseen)
+        return stages.validation, stages.labelled(training.experts.test_labels)
 
     def _read(self, dataset: str, expert: str, stage: Literal["val", "test"]) -> StagePredictions:
         case = dataset, expert, stage
@@ -201,10 +191,9 @@ class Runner:
         validation, test = self._read(dataset, expert, "val"), self._read(dataset, expert, "test")
         if source == "scores":
             return _outputs(validation), _outputs(test)
-        (known,) = self._trainings(case)
-        said = known.stages.seen(known.expert)
-        data = known.stages.dataset
-        held = Protocol(data, seed=known.stages.seed).hold_out
+        experts = self._at(dataset, False, validation.seed)
+        data, held = experts.protocol.dataset, experts.protocol.hold_out
+        seen_val, seen_test = experts.seen_predictions(SEEN[case[3]])
         rows = held.gzsl_val, np.concatenate([np.sort(data.split.test_seen), np.sort(data.split.test_unseen)])
         sides = (held.seen_train, held.unseen_val), (data.split.trainval, data.split.test_unseen)
         for stage, expected, (seen, unseen) in zip((validation, test), rows, sides, strict=True):
@@ -216,7 +205,7 @@ class Runner:
             )
             if not all(np.array_equal(theirs, ours) for theirs, ours in pairs):
                 raise Missing(f"the rows of {expert}'s published predictions in {dataset}'s own split")
-        return _outputs(validation, said.validation, data.classes), _outputs(test, said.test, data.classes)
+        return _outputs(validation, seen_val, data.classes), _outputs(test, seen_test, data.classes)
 
 
 def _outputs(

@@ -1,4 +1,4 @@
-"""One number of the paper: which experts, combined how, with the operating point found in which way."""
+"""Trials: one figure of the paper, given by experts, combination and search."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ from typing import Literal, cast, get_args
 import numpy as np
 from sklearn.base import clone
 
-from cosmo.classifier.combinations import CalibratedStacking, Combination, GatedMixture, OperatingPoint
+from cosmo.classifier.combinations import (
+    WAYS,
+    CalibratedStacking,
+    Combination,
+    GatedMixture,
+    OperatingPoint,
+    make_way,
+)
 from cosmo.data.splits import gating_split
 from cosmo.evaluation.run import evaluate
-from cosmo.gates import ConfidenceGate, MaxSoftmaxGate, NoveltyGate
+from cosmo.gates import ConfidenceGate
 from cosmo.metrics.accuracy import (
     Interval,
     fpr_at_tpr,
@@ -26,7 +33,7 @@ from cosmo.paper.grid_search import AUTHORS_GRIDS, STACKING_CONSTANTS, sampled_s
 from cosmo.paper.inputs import Missing
 from cosmo.paper.seen_experts import SEEN
 
-__all__ = ["RULES", "SEARCHES", "SOURCES", "Case", "Search", "Source", "Trial", "fitted", "measure"]
+__all__ = ["SEARCHES", "SOURCES", "Case", "Search", "Source", "Trial", "fitted", "measure"]
 
 Source = Literal["predictions", "features", "scores"]
 SOURCES = {
@@ -44,22 +51,6 @@ SEARCHES = {
 Case = tuple[str, str, Source, str]
 """Data set, zero-shot expert, source, seen expert."""
 
-RULES: dict[str, Combination] = {
-    "alone": CalibratedStacking(0.0),
-    "own gate": GatedMixture(NoveltyGate(), smoothing="none", hard=True),
-    "CS": CalibratedStacking(),
-    "COSMO": GatedMixture(ConfidenceGate()),
-    "Independent-Hard": GatedMixture(MaxSoftmaxGate(), smoothing="none", hard=True),
-    "Max-Softmax-1": GatedMixture(MaxSoftmaxGate(), smoothing="none"),
-    "Max-Softmax-3": GatedMixture(MaxSoftmaxGate(3.0), smoothing="none"),
-    "CB-Gating-3 (w/o p^ZS)": GatedMixture(ConfidenceGate(use_unseen=False), smoothing="none"),
-    "CB-Gating-1": GatedMixture(ConfidenceGate(temperatures=(1.0,)), smoothing="none"),
-    "CB-Gating-3": GatedMixture(ConfidenceGate(), smoothing="none"),
-    "Const-Smoothing": GatedMixture(MaxSoftmaxGate(), smoothing="constant"),
-    "Adaptive-Smoothing": GatedMixture(MaxSoftmaxGate()),
-}
-"""Every way in which the paper combines experts, not fitted."""
-
 
 @dataclass(frozen=True)
 class Trial:
@@ -72,7 +63,7 @@ class Trial:
     source : {"predictions", "features", "scores"}
         See `SOURCES`.
     rule : str
-        A name in `RULES`.
+        A key of `cosmo.classifier.combinations.WAYS`.
     search : {"exact", "authors", "textbook"}
         See `SEARCHES`.
     seen : str
@@ -89,7 +80,7 @@ class Trial:
     def __post_init__(self) -> None:
         for name, known in (
             ("source", get_args(Source)),
-            ("rule", tuple(RULES)),
+            ("rule", tuple(WAYS)),
             ("search", get_args(Search)),
             ("seen", tuple(SEEN)),
         ):
@@ -98,7 +89,7 @@ class Trial:
 
     @property
     def case(self) -> Case:
-        """What the experts have to be asked; the zero-shot expert alone needs no seen expert."""
+        """The experts and their source; the zero-shot expert alone needs no seen expert."""
         alone = self.source == "predictions" and self.rule in ("alone", "CS")
         return self.dataset, self.expert, "scores" if alone else self.source, self.seen
 
@@ -122,7 +113,7 @@ def fitted(trial: Trial, validation: ExpertOutputs) -> Combination:
 
 
 def _rule(trial: Trial) -> Combination:
-    rule: Combination = clone(RULES[trial.rule])
+    rule = make_way(trial.rule)
     if trial.search == "textbook" and isinstance(getattr(rule, "gate", None), ConfidenceGate):
         rule.set_params(gate=clone(rule.gate).set_params(convention="textbook"))
     return rule

@@ -1,0 +1,324 @@
+"""Experts whose predictions are cached on disk, so that each is trained once for many comparisons."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+
+from cosmo._core.cache import Cache, code_of, fingerprint
+from cosmo._core.parallel import Workers, parallel_map
+from cosmo._core.validation import encode_labels
+from cosmo.classifier._cosmo import Cosmo
+from cosmo.data.splits import HoldOut, Protocol
+from cosmo.experts.base import UnseenExpert
+from cosmo.experts.pair import fit_seen_expert
+from cosmo.gates.base import Gate
+from cosmo.gates.max_softmax import MaxSoftmaxGate
+from cosmo.mixture.outputs import ExpertOutputs
+
+
+class CachedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A seen expert that is fitted only if a prediction is not in the cache.
+
+    Parameters
+    ----------
+    classifier : classifier
+    cache : Cache
+    """
+
+    def __init__(self, classifier: Any, cache: Cache) -> None:
+        self.classifier = classifier
+        self.cache = cache
+
+    def fit(self, X: NDArray[np.float32], y: NDArray[np.intp]) -> Self:
+        """Store the training rows."""
+        self.classes_ = np.unique(y)
+        self._rows = X, y
+        self._key = fingerprint(self.classifier, X, y)
+        return self
+
+    @cached_property
+    def classifier_(self) -> Any:
+        """The fitted classifier."""
+        return clone(self.classifier).fit(*self._rows)
+
+    def predict_proba(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the probabilities of `classes_`."""
+
+        def compute() -> dict[str, NDArray[np.float32]]:
+            return {"proba": self.classifier_.predict_proba(X).astype(np.float32)}
+
+        return self.cache.arrays("seen", fingerprint(self._key, X), compute)["proba"]
+
+
+class CachedExpert(UnseenExpert):
+    """An unseen expert that is fitted only if a prediction is not in the cache.
+
+    Parameters
+    ----------
+    expert : UnseenExpert
+    cache : Cache
+    cpu_seconds : float, default=0.0
+        Of the choice of parameters.
+    """
+
+    def __init__(self, expert: UnseenExpert, cache: Cache, cpu_seconds: float = 0.0) -> None:
+        self.expert = expert
+        self.cache = cache
+        self.cpu_seconds = cpu_seconds
+
+    @property
+    def native(self) -> bool:  # type: ignore[override]
+        """That of the expert."""
+        return self.expert.native
+
+    @property
+    def detects_novelty(self) -> bool:  # type: ignore[override]
+        """That of the expert."""
+        return self.expert.detects_novelty
+
+    def select(
+        self,
+        X: NDArray[np.float32],
+        y: Iterable[Hashable],
+        descriptions: pd.DataFrame,
+        held: HoldOut,
+        *,
+        cache: Cache | None = None,
+    ) -> Self:
+        """Return a copy with the expert's open parameters chosen, or read from the cache."""
+        key = fingerprint(self.expert, X, encode_labels(y, descriptions.index), descriptions, held)
+        trained: list[UnseenExpert] = []
+
+        def train() -> UnseenExpert:
+            return trained[0] if trained else self.expert.select(X, y, descriptions, held, cache=cache)
+
+        choice = self.cache.read("choice", key)
+        if not choice:
+            start = time.process_time()
+            trained.append(train())
+            decided = json.loads(json.dumps(trained[0].decided_, default=float))
+            choice = {"decided": decided, "cpu_seconds": time.process_time() - start}
+            self.cache.write("choice", key, choice)
+        expert = clone(self.expert).set_params(**choice["decided"])
+        return type(self)(expert, self.cache, choice["cpu_seconds"])._prepare(key, train)
+
+    def fit(
+        self, X: ArrayLike, y: Iterable[Hashable], descriptions: pd.DataFrame, *, seed: int | None = 0
+    ) -> Self:
+        """Store the training rows."""
+        key = fingerprint(
+            self.expert, np.asarray(X), encode_labels(y, descriptions.index), descriptions, seed
+        )
+        return self._prepare(key, lambda: clone(self.expert).fit(X, y, descriptions, seed=seed))
+
+    def _prepare(self, key: str, train: Callable[[], UnseenExpert]) -> Self:
+        self._key, self._train, self._cpu_seconds = key, train, 0.0
+        self.decided_ = {name: getattr(self.expert, name) for name in self.expert.choices()}
+        self.cpu_seconds_ = self.cpu_seconds
+        return self
+
+    def _fit(self, *args: Any, **decided: Any) -> None:
+        """Do nothing; `fit` is lazy."""
+
+    @cached_property
+    def expert_(self) -> UnseenExpert:
+        """The fitted expert."""
+        start = time.process_time()
+        expert = self._train()
+        self._cpu_seconds = time.process_time() - start
+        return expert
+
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+        """Return the expert's scores, shape (n_samples, n_classes)."""
+
+        def compute() -> dict[str, NDArray[Any]]:
+            scores = self.expert_.scores(X, descriptions)
+            return {"scores": scores, "cpu_seconds": np.array(self._cpu_seconds)}
+
+        found = self.cache.arrays("unseen", fingerprint(self._key, np.asarray(X), descriptions), compute)
+        self.cpu_seconds_ = self.cpu_seconds + float(found["cpu_seconds"])
+        return found["scores"]
+
+    def novelty(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the expert's own novelty."""
+        key = fingerprint(self._key, np.asarray(X))
+        return self.cache.arrays("novelty", key, lambda: {"novelty": self.expert_.novelty(X)})["novelty"]
+
+
+class ExpertCache:
+    """Outputs of experts in both stages of a protocol; each expert is trained once.
+
+    `Cosmo` does the training: the recipe is that of every fit, with cached experts.
+
+    Parameters
+    ----------
+    protocol : Protocol
+        Sealed.
+    cache : Cache
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from cosmo.data import load_glyphs
+    >>> from cosmo.experts import ESZSL, make_seen_expert
+    >>> protocol = Protocol(load_glyphs(n_classes=40, samples_per_class=12))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     stages = ExpertCache(protocol, Cache(folder)).fit(make_seen_expert("logistic"), ESZSL())
+    >>> len(stages.test) == len(protocol.open_test().y)
+    True
+    """
+
+    def __init__(self, protocol: Protocol, cache: Cache) -> None:
+        self.protocol = protocol
+        self.cache = cache
+        self._training = protocol.training()
+
+    @cached_property
+    def test_labels(self) -> pd.Index:
+        """Labels of the test rows; the first access opens the test set, the only time in a run."""
+        return self.protocol.open_test().y
+
+    def fit(
+        self, seen: BaseEstimator, unseen: UnseenExpert, *, gate: Gate | None = None, folds: int = 1
+    ) -> StageOutputs:
+        """Return the outputs of two experts; see `Cosmo` for the parameters."""
+        model = Cosmo(
+            self.protocol.dataset.descriptions,
+            seen=CachedClassifier(seen, self.cache),
+            unseen=CachedExpert(unseen, self.cache),
+            gate=MaxSoftmaxGate() if gate is None else gate,
+            smoothing="none",
+            hold_out=self.protocol.training_hold_out(),
+            folds=folds,
+            random_state=self.protocol.seed,
+            cache=self.cache.folder,
+        ).fit(self._training.X, self._training.y)
+        test = model.outputs(self.protocol.test_features())
+        self.cache.write("trained", self.key(seen, unseen), {"trained": True})
+        return StageOutputs(model, model.validation_outputs_, test)
+
+    def has(self, seen: BaseEstimator, unseen: UnseenExpert) -> bool:
+        """Return whether both experts were trained before."""
+        return bool(self.cache.read("trained", self.key(seen, unseen)))
+
+    def key(self, seen: BaseEstimator, unseen: UnseenExpert) -> str:
+        """Return the fingerprint of data and experts."""
+        return fingerprint(self._data, seen, unseen)
+
+    @cached_property
+    def _data(self) -> str:
+        data = self.protocol.dataset
+        parts = data.features, data.codes, data.descriptions, data.split, self.protocol.hold_out
+        return fingerprint(*parts, code_of(type(self)))
+
+    def seen_predictions(self, seen: BaseEstimator) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the probabilities of a seen expert alone on GZSL-Val and on test."""
+        X, y, _ = self._training
+        held = self.protocol.training_hold_out()
+        codes, cached = encode_labels(y, self.protocol.dataset.classes), CachedClassifier(seen, self.cache)
+        first = fit_seen_expert(cached, X[held.seen_train], codes[held.seen_train])
+        second = fit_seen_expert(cached, X, codes)
+        return first.predict_proba(X[held.gzsl_val]), second.predict_proba(self.protocol.test_features())
+
+
+@dataclass(frozen=True, eq=False)
+class StageOutputs:
+    """A fitted model and its experts' outputs in both stages.
+
+    Parameters
+    ----------
+    model : Cosmo
+    validation : ExpertOutputs
+        On GZSL-Val, labelled.
+    test : ExpertOutputs
+        On the test rows, unlabelled.
+    """
+
+    model: Cosmo
+    validation: ExpertOutputs
+    test: ExpertOutputs
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time of choosing parameters and training the unseen expert in both stages."""
+        return float(self.model.experts_.unseen.cpu_seconds_)
+
+    def labelled(self, y: Iterable[Hashable]) -> ExpertOutputs:
+        """Return the test outputs with the labels of the opened test set."""
+        return replace(self.test, target=encode_labels(y, self.test.classes))
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Two experts to train for both stages.
+
+    Parameters
+    ----------
+    name : str
+        For progress reports.
+    experts : ExpertCache
+    seen : classifier
+    unseen : UnseenExpert
+    """
+
+    name: str
+    experts: ExpertCache
+    seen: BaseEstimator
+    unseen: UnseenExpert
+
+
+def train_all(
+    trainings: Sequence[Training],
+    *,
+    workers: Workers | None = None,
+    report: Callable[[str], None] = lambda text: None,
+) -> None:
+    """Train experts in parallel and fill their cache.
+
+    Parameters
+    ----------
+    trainings : sequence of Training
+        All with the same cache; equal ones are done once, cached ones not at all.
+    workers : Workers, optional
+        By default this process. On a cluster, the folder of the cache must be on shared storage.
+    report : function of str
+        Receives a line whenever an expert is trained.
+    """
+    unique = {training.experts.key(training.seen, training.unseen): training for training in trainings}
+    missing = [one for one in unique.values() if not one.experts.has(one.seen, one.unseen)]
+    done = len(unique) - len(missing)
+    report(f"{done} of {len(unique)} experts are trained already")
+    # A seen expert is trained with the first unseen expert of its data set; the others find it in the cache.
+    first: dict[str, Training] = {}
+    for training in missing:
+        first.setdefault(fingerprint(training.experts._data, training.seen), training)
+    rest = [training for training in missing if training not in first.values()]
+    for wave in (list(first.values()), rest):
+        if not wave:
+            continue
+        experts = list({id(training.experts): training.experts for training in wave}.values())
+        tasks = [(t.name, experts.index(t.experts), t.seen, t.unseen) for t in wave]
+        folder = experts[0].cache.folder.resolve()
+        common = [ExpertCache(one.protocol, Cache(folder)) for one in experts]
+        with closing(parallel_map(_train, tasks, workers=workers, common=common, folder=folder)) as results:
+            for name, cpu_seconds in results:
+                done += 1
+                report(f"{done} of {len(unique)}: {name}, {cpu_seconds:.0f} CPU s")
+
+
+def _train(
+    experts: Sequence[ExpertCache], task: tuple[str, int, BaseEstimator, UnseenExpert]
+) -> tuple[str, float]:
+    name, place, seen, unseen = task
+    return name, experts[place].fit(seen, unseen).cpu_seconds
