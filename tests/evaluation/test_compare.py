@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import cosmo.evaluation.stages
 import numpy as np
 import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
 
-import cosmo.evaluation.stages
 from cosmo._core.cache import Cache
 from cosmo._core.parallel import Workers
 from cosmo.data import GZSLDataset, load_glyphs

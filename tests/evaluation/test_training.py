@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cosmo.evaluation.stages import Stages
+from cosmo.evaluation.training import Training, train_all
 
 from cosmo._core.cache import Cache
 from cosmo._core.parallel import Workers
 from cosmo.data import load_glyphs
-from cosmo.evaluation.stages import Stages
-from cosmo.evaluation.training import Training, train_all
 from cosmo.experts import ESZSL, make_seen_expert
 
 

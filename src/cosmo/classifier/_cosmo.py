@@ -30,7 +30,7 @@ from cosmo.experts import ESZSL, ExpertPair, UnseenExpert, make_seen_expert
 from cosmo.gates import ConfidenceGate, Gate
 from cosmo.metrics.accuracy import GZSLScores, harmonic_mean, per_class_accuracy
 from cosmo.mixture.curve import SeenUnseenCurve
-from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary
+from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.smoothing import Smoothing
 
 __all__ = ["Cosmo"]

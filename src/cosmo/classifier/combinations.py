@@ -152,7 +152,7 @@ class GatedMixture(Combination):
         self._check()
         if outputs.is_seen.all() or not outputs.is_seen.any():
             raise ValueError(
-                "the operating point needs held-out samples of both seen and unseen classes; one kind is missing"
+                "the operating point needs held-out samples of seen and unseen classes; one kind is missing"
             )
         train, val = gating_split(len(outputs))
         if len({*outputs.is_seen[train]}) < 2 or len({*outputs.is_seen[val]}) < 2:

@@ -13,7 +13,7 @@ from cosmo._core.files import write_whole
 from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
 from cosmo.data import GZSLDataset
-from cosmo.evaluation.compare import Answer, Contender, compare
+from cosmo.evaluation.compare import Candidate, CandidateResult, compare
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS, UnseenExpert, make_seen_expert, make_unseen_expert
 from cosmo.experts._generative import GenerativeExpert
 from cosmo.viz.page import comparison_view, render_page
@@ -91,26 +91,25 @@ def run(args: argparse.Namespace) -> int:
     out = _options.output_folder(args, "-compare")
     _options.check_document(args.write)
     frames: dict[str, pd.DataFrame] = {}
-    answers: dict[str, list[Answer]] = {}
+    results: dict[str, list[CandidateResult]] = {}
     tables: dict[str, TextTable] = {}
     workers = _options.make_workers(args)
     with progress(quiet=args.quiet) as step:
         for descriptions in args.descriptions if args.dataset != "glyphs" else ["attributes"]:
             step(f"loading {args.dataset}, {descriptions}")
-            contenders, left_out = _contenders(args, experts, descriptions)
-            if not contenders:
+            candidates, left_out = _candidates(args, experts, descriptions)
+            if not candidates:
                 reasons = "; ".join(f"{method}: {reason}" for method, reason in left_out.items())
                 raise ValueError(f"no method can use {descriptions}: {reasons}")
-            answers[descriptions] = []
-            frame = frames[descriptions] = compare(
-                contenders,
+            frame, results[descriptions] = compare(
+                candidates,
                 Cache(args.cache),
                 seen=make_seen_expert(args.seen),
                 seed=args.seed,
                 workers=workers,
                 report=step,
-                told=answers[descriptions].append,
             )
+            frames[descriptions] = frame
             title = (
                 f"{name}, {descriptions}: test, percent, 95 % intervals; * as published, on other features"
             )
@@ -118,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
         step("writing the report")
         whole = pd.concat(frames, names=["descriptions"]).reset_index(level=0)
         write_whole(out / "compare.csv", whole.to_csv(index=False).encode())
-        write_whole(out / "report.html", render_page(comparison_view(name, answers, frames)).encode())
+        write_whole(out / "report.html", render_page(comparison_view(name, results, frames)).encode())
     console = PlainConsole()
     for table in tables.values():
         console.print_table(table)
@@ -130,11 +129,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _contenders(
+def _candidates(
     args: argparse.Namespace, experts: dict[str, UnseenExpert], descriptions: str
-) -> tuple[list[Contender], dict[str, str]]:
+) -> tuple[list[Candidate], dict[str, str]]:
     """Return the methods that can use the descriptions, and why the others cannot."""
-    contenders, left_out = [], {}
+    candidates, left_out = [], {}
     loaded: dict[bool, GZSLDataset] = {}
     for name, expert in experts.items():
         if expert.as_recorded not in loaded:
@@ -150,8 +149,8 @@ def _contenders(
             continue
         # Published figures are for attributes, and of variants for the best one.
         is_published = descriptions == "att_splits" and "variant=" not in name
-        contenders.append(Contender(title, expert, dataset, type(expert).__name__ if is_published else ""))
-    return contenders, left_out
+        candidates.append(Candidate(title, expert, dataset, type(expert).__name__ if is_published else ""))
+    return candidates, left_out
 
 
 def _document(

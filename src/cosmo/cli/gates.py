@@ -12,8 +12,9 @@ from cosmo._core.cache import Cache
 from cosmo._core.files import write_whole
 from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
-from cosmo.evaluation.gates import study_gates, study_leave_out, study_pushes
-from cosmo.evaluation.stages import Stages
+from cosmo.data.splits import Protocol
+from cosmo.evaluation.expert_cache import ExpertCache
+from cosmo.evaluation.gates import compare_gates, leave_out_gaps, odin_auc
 from cosmo.experts import make_seen_expert, make_unseen_expert
 from cosmo.gates import GATES
 from cosmo.viz.plots import plot_gates
@@ -81,21 +82,22 @@ def run(args: argparse.Namespace) -> int:
     expert = make_unseen_expert(args.unseen)
     out = _options.output_folder(args)
     _options.check_document(args.write)
-    names = args.gates or [name for name in GATES if name != "novelty" or hasattr(expert, "novelty")]
+    names = args.gates or [name for name in GATES if name != "novelty" or expert.detects_novelty]
     with progress(quiet=args.quiet) as step:
         step(f"loading {args.dataset}")
         dataset = _options.load_dataset(args, expert)
         step(f"training experts and gates on {dataset!r}")
-        stages = Stages(dataset, Cache(args.cache), seed=args.seed)
+        experts = ExpertCache(Protocol(dataset, seed=args.seed), Cache(args.cache))
         seen = make_seen_expert(args.seen)
-        results = study_gates(stages, seen, expert, names, folds=args.folds)
+        gaps = leave_out_gaps(experts) if "leave-out" in names else {}
+        results = compare_gates(experts, seen, expert, names, folds=args.folds)
         tables, sections = [gate_table(results)], [_GATES, gate_table(results, descriptions=True).markdown()]
         if "odin" in names:
-            auc = study_pushes(stages, seen)
+            auc = odin_auc(experts, seen, expert)
             tables.append(odin_table(auc))
             sections += [_odin_text(auc), tables[-1].markdown()]
-        if "leave-out" in names:
-            tables.append(leave_out_table(study_leave_out(stages)))
+        if gaps:
+            tables.append(leave_out_table(gaps))
             sections += [_LEAVE_OUT, tables[-1].markdown()]
         picture = io.BytesIO()
         plot_gates(results, title=f"{dataset.name}: gate scores on test").savefig(picture, dpi=150)

@@ -11,9 +11,9 @@ import pandas as pd
 
 from cosmo.classifier.explain import explain
 from cosmo.data.descriptions import match_labels
-from cosmo.metrics.calibration import Calibration, calibration
 from cosmo.io.model import Model
 from cosmo.metrics.accuracy import GZSLScores, Interval, gzsl_intervals, gzsl_scores, per_class_accuracy
+from cosmo.metrics.calibration import Calibration, calibration
 from cosmo.mixture.outputs import ExpertOutputs
 
 __all__ = ["ModelEvaluation", "evaluate_model"]

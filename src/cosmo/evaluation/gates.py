@@ -22,7 +22,7 @@ from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc
 from cosmo.metrics.calibration import calibration
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = ["GateResult", "compare_gates", "leave_out_gaps", "odin_table"]
+__all__ = ["GateResult", "compare_gates", "leave_out_gaps", "odin_auc"]
 
 POOLED = ("confidence", "evidence")
 """Gates that are also fitted on several hold-outs of classes."""
@@ -120,7 +120,7 @@ def _measure(
     return GateResult(name, about, percent, on_test, test.is_seen)
 
 
-def odin_table(experts: ExpertCache, seen: BaseEstimator, unseen: UnseenExpert) -> pd.DataFrame:
+def odin_auc(experts: ExpertCache, seen: BaseEstimator, unseen: UnseenExpert) -> pd.DataFrame:
     """Return the AUC of ODIN on Gating-Val, in percent, by perturbation ε and temperature."""
     gate = OdinGate()
     validation = experts.fit(seen, unseen, gate=gate).validation
@@ -134,8 +134,8 @@ def odin_table(experts: ExpertCache, seen: BaseEstimator, unseen: UnseenExpert) 
 def leave_out_gaps(experts: ExpertCache) -> dict[str, LeaveOutGap]:
     """Return how well members of the leave-out ensemble separate their classes from others.
 
-    This is for a sealed test set. The members are trained on Seen-Train and measured on GZSL-Val. "margin loss" is the ensemble as published,
-    "margin loss, no push" leaves the samples unperturbed, and "cross-entropy only" has no margin loss.
+    The members are trained on Seen-Train and measured on GZSL-Val. "margin loss" is the ensemble as
+    published, "margin loss, no push" leaves samples unperturbed, "cross-entropy only" has no margin loss.
     """
     protocol = experts.protocol
     held, codes = protocol.hold_out, protocol.dataset.codes

@@ -111,7 +111,7 @@ class ExpertOutputs(_Labelled):
         object.__setattr__(self, "seen", seen)
         if len(seen) != len(unseen):
             raise ValueError(
-                f"the seen expert has {len(seen)} rows and the unseen expert {len(unseen)}; give one row per sample"
+                f"the seen expert has {len(seen)} rows, the unseen expert {len(unseen)}; give one per sample"
             )
         for side, proba, n_classes in (("seen", seen, self.n_seen), ("unseen", unseen, self.n_unseen)):
             if proba.shape[1] != n_classes:

@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo._core.cache import Cache, code_of, fingerprint
-from cosmo._core.parallel import Workers
 from cosmo._core.extras import MissingExtra, require
+from cosmo._core.parallel import Workers
 from cosmo.data import GZSLDataset, read_predictions
 from cosmo.data.predictions import StagePredictions
 from cosmo.data.splits import Protocol

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from compositional import Task
+from cosmo.classifier._summary import RecordedOutputs
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier
@@ -17,7 +18,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
 from cosmo import ESZSL, LAGO, Cosmo
-from cosmo.classifier._summary import RecordedOutputs
 from cosmo.experts import UNSEEN_EXPERTS, Kernel, SynC, make_seen_expert
 from cosmo.gates import GATES, make_gate
 from cosmo.io.model_file import ModelError, load, save

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import cosmo
 from cosmo.classifier.combinations import CalibratedStacking
 from cosmo.data import GZSLDataset
-from cosmo.evaluation.compare import Answer
+from cosmo.evaluation.compare import CandidateResult
 from cosmo.evaluation.evaluate import ModelEvaluation
 from cosmo.evaluation.run import Experiment
 from cosmo.io.model import Model, card_text
@@ -218,7 +218,7 @@ def _spread(n: int, most: int) -> NDArray[np.intp]:
 
 
 def comparison_view(
-    name: str, answers: Mapping[str, Sequence[Answer]], tables: Mapping[str, pd.DataFrame]
+    name: str, answers: Mapping[str, Sequence[CandidateResult]], tables: Mapping[str, pd.DataFrame]
 ) -> dict[str, Any]:
     """Return the view of many experts side by side; a set for each kind of descriptions.
 
@@ -228,8 +228,8 @@ def comparison_view(
     ----------
     name : str
         Of the data set.
-    answers : dict of sequences of Answer
-        By descriptions; what `cosmo.evaluation.compare.compare` tells of each method.
+    answers : dict of sequences of CandidateResult
+        By descriptions, from `cosmo.evaluation.compare.compare`.
     tables : dict of DataFrame
         By descriptions; what it returns.
     """
@@ -263,9 +263,9 @@ def comparison_view(
     return _view("comparison", f"Methods side by side on {name}", lead, arrays, sets)
 
 
-def _validation_height(answer: Answer) -> float:
-    rule = answer.fitted["COSMO"]
-    return rule.curve(answer.validation).at(rule.operating_point_.threshold).acc_h
+def _validation_height(result: CandidateResult) -> float:
+    rule = result.fitted["COSMO"]
+    return rule.curve(result.validation).at(rule.operating_point_.threshold).acc_h
 
 
 def paper_view(sets: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]:
