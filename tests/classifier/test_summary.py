@@ -1,13 +1,12 @@
-"""The record of validation outputs says of curves what the outputs themselves say."""
+"""The summary of outputs gives the same curves and operating points as the outputs."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from cosmo.classifier._summary import RecordedOutputs
 from cosmo.classifier.combinations import GatedMixture
 from cosmo.gates import ConfidenceGate
-from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary
 
 
 @pytest.fixture(scope="module")
@@ -21,25 +20,16 @@ def outputs():
 @pytest.mark.parametrize("smoothing", ["adaptive", "constant", "none"])
 def test_same_curves_and_points(outputs, smoothing):
     mixture = GatedMixture(ConfidenceGate(), smoothing=smoothing).fit(outputs)
-    record = RecordedOutputs.of(outputs, mixture)
+    record = mixture.summary(outputs)
     assert len(record) == len(outputs)
-    reader = record.asked_by(mixture)
-    one, other = mixture.curve(outputs), reader.curve(record)
+    one, other = mixture.curve(outputs), mixture.curve(record)
     for name in ("flips", "seen_gain", "unseen_gain"):
         np.testing.assert_array_equal(getattr(other, name), getattr(one, name))
     for floors in ({}, {"min_seen": 0.5}, {"min_unseen": 0.6}):
-        assert reader.operate_at(record, **floors).operating_point_ == (
+        assert mixture.operate_at(record, **floors).operating_point_ == (
             mixture.operate_at(outputs, **floors).operating_point_
         )
-    assert RecordedOutputs.of(record, mixture) is record
-
-
-def test_the_mixture_itself_is_not_changed(outputs):
-    mixture = GatedMixture(ConfidenceGate()).fit(outputs)
-    point, record = mixture.operating_point_, RecordedOutputs.of(outputs, mixture)
-    record.asked_by(mixture).operate_at(record, min_seen=0.9)
-    assert mixture.operating_point_ == point
-    assert isinstance(mixture.gate_, ConfidenceGate)
+    assert mixture.summary(record) is record
 
 
 @pytest.mark.parametrize(
@@ -52,6 +42,6 @@ def test_the_mixture_itself_is_not_changed(outputs):
 def test_what_does_not_fit_together(name, value, message):
     parts = {key: np.zeros(2, int) for key in ("target", "seen_choice", "unseen_choice")}
     parts |= {key: np.zeros(2) for key in ("best_seen", "best_unseen", "gate_score")}
-    RecordedOutputs(2, 2, **parts)
+    OutputsSummary(2, 2, **parts)
     with pytest.raises(ValueError, match=message):
-        RecordedOutputs(2, 2, **{**parts, name: value})
+        OutputsSummary(2, 2, **{**parts, name: value})

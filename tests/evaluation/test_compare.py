@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import cosmo.evaluation.stages
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,10 +12,10 @@ from threadpoolctl import threadpool_limits
 from cosmo._core.cache import Cache
 from cosmo._core.parallel import Workers
 from cosmo.data import GZSLDataset, load_glyphs
-from cosmo.evaluation.compare import Answer, Contender, compare, ways
+from cosmo.evaluation.compare import Candidate, compare
 from cosmo.evaluation.published import published_rows
 from cosmo.evaluation.run import run_experiment
-from cosmo.experts import DEM, ESZSL, LAGO, SJE, make_seen_expert
+from cosmo.experts import DEM, ESZSL, LAGO, SJE, SoftmaxRegression, make_seen_expert
 from cosmo.metrics.accuracy import gzsl_scores
 
 QUICK = ESZSL(gamma=1.0, lam=1.0, temperature=0.05)
@@ -47,11 +46,11 @@ def cub(data: GZSLDataset) -> GZSLDataset:
 
 
 @pytest.fixture(scope="module")
-def contenders(cub: GZSLDataset) -> list[Contender]:
+def candidates(cub: GZSLDataset) -> list[Candidate]:
     return [
-        Contender("first", QUICK, cub, "ESZSL"),
-        Contender("second", SJE(learning_rate=3.0, epochs=2), cub, "SJE"),
-        Contender("third", LAGO("semantic-hard", epochs=2), cub, "LAGO"),
+        Candidate("first", QUICK, cub, "ESZSL"),
+        Candidate("second", SJE(learning_rate=3.0, epochs=2), cub, "SJE"),
+        Candidate("third", LAGO("semantic-hard", epochs=2), cub, "LAGO"),
     ]
 
 
@@ -61,16 +60,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def table(contenders: list[Contender], folder: Path) -> pd.DataFrame:
+def table(candidates: list[Candidate], folder: Path) -> pd.DataFrame:
     with threadpool_limits(1):  # as in the processes of joblib: threads may round differently
-        return compare(contenders, Cache(folder))
+        return compare(candidates, Cache(folder))[0]
 
 
 class TestTable:
     def test_rows(self, table: pd.DataFrame):
-        assert list(ways()) == ["alone", "CS", "COSMO"]
         assert list(zip(table["method"], table["way"], strict=True)) == [
-            (method, way) for method in ("first", "second", "third") for way in ways()
+            (method, way) for method in ("first", "second", "third") for way in ("alone", "CS", "COSMO")
         ]
         assert table.index.equals(pd.RangeIndex(9))
 
@@ -108,40 +106,39 @@ class TestTable:
 
     def test_nothing_was_published_for_other_data(self, cub: GZSLDataset, tmp_path: Path):
         birds = copy(cub, name="birds")
-        one = Contender("x", QUICK, birds, "ESZSL")
-        found = compare([one], Cache(tmp_path), seen=make_seen_expert("lda"))
+        one = Candidate("x", QUICK, birds, "ESZSL")
+        found, _ = compare([one], Cache(tmp_path), seen=make_seen_expert("lda"))
         assert found.filter(like="published_").isna().all(axis=None)
         assert list(found["note"]) == ["", "", ""]
 
-    def test_what_each_method_said(self, cub: GZSLDataset, tmp_path: Path):
-        answers: list[Answer] = []
-        one = Contender("x", QUICK, cub)
-        found = compare([one], Cache(tmp_path), seen=make_seen_expert("lda"), told=answers.append)
-        (answer,) = answers
-        assert (answer.name, list(answer.fitted)) == ("x", list(found["way"]))
-        sides = answer.test.seen_classes, answer.test.unseen_classes
-        for (_, rule), acc_h in zip(answer.fitted.items(), found["acc_h"], strict=True):
-            guess = answer.test.classes[rule.predict(answer.test)]
-            scores = gzsl_scores(answer.test.classes[answer.test.labels], guess, *sides)
+    def test_results_hold_the_outputs(self, cub: GZSLDataset, tmp_path: Path):
+        one = Candidate("x", QUICK, cub)
+        found, (result,) = compare([one], Cache(tmp_path), seen=make_seen_expert("lda"))
+        assert (result.name, list(result.fitted)) == ("x", list(found["way"]))
+        sides = result.test.seen_classes, result.test.unseen_classes
+        for (_, rule), acc_h in zip(result.fitted.items(), found["acc_h"], strict=True):
+            guess = result.test.classes[rule.predict(result.test)]
+            scores = gzsl_scores(result.test.classes[result.test.labels], guess, *sides)
             assert 100 * scores.acc_h == pytest.approx(acc_h)
 
     def test_agrees_with_the_main_job(self, data: GZSLDataset, tmp_path: Path):
         experiment = run_experiment(data)
-        found = compare([Contender("ESZSL", ESZSL(), data)], Cache(tmp_path)).set_index("way")
+        found = compare([Candidate("ESZSL", ESZSL(), data)], Cache(tmp_path))[0].set_index("way")
         by_name = {one.name: one for one in experiment.evaluations}
         for way, name in (("alone", "ESZSL alone"), ("CS", "CS + ESZSL"), ("COSMO", "COSMO")):
             expected, row = by_name[name], found.loc[way]
-            assert row[["acc_ts", "acc_tr", "acc_h"]].tolist() == [100 * value for value in expected.scores]
-            assert row["ausuc"] == 100 * expected.ausuc
-            assert (row["acc_h_low"], row["acc_h_high"]) == tuple(100 * v for v in expected.intervals[2])
-            assert (row["ausuc_low"], row["ausuc_high"]) == tuple(100 * v for v in expected.ausuc_interval)
-        assert found["t1"].iloc[0] == 100 * experiment.facts["zsl_t1"]
+            scores = [100 * value for value in expected.scores]
+            assert row[["acc_ts", "acc_tr", "acc_h"]].tolist() == pytest.approx(scores)
+            assert row["ausuc"] == pytest.approx(100 * expected.ausuc)
+            assert row["acc_h_low"] == pytest.approx(100 * expected.intervals[2].low)
+            assert row["ausuc_high"] == pytest.approx(100 * expected.ausuc_interval.high)
+        assert found["t1"].iloc[0] == pytest.approx(100 * experiment.facts["zsl_t1"])
 
 
 class TestTraining:
     def test_what_is_kept_is_not_trained_again(
         self,
-        contenders: list[Contender],
+        candidates: list[Candidate],
         table: pd.DataFrame,
         folder: Path,
         monkeypatch: pytest.MonkeyPatch,
@@ -149,64 +146,60 @@ class TestTraining:
         def fails(*_args: object, **_options: object) -> None:
             raise AssertionError("trained again")
 
-        monkeypatch.setattr(cosmo.evaluation.stages, "select", fails)
-        monkeypatch.setattr(cosmo.evaluation.stages, "fit_seen_expert", fails)
+        for expert in (ESZSL, SJE, LAGO, SoftmaxRegression):
+            monkeypatch.setattr(expert, "fit", fails)
         said: list[str] = []
-        again = compare(contenders[::-1], Cache(folder), report=said.append)
-        assert said == ["4 of 4 experts are trained already"]
+        again, _ = compare(candidates[::-1], Cache(folder), report=said.append)
+        assert said == ["3 of 3 experts are trained already"]
         order = pd.Categorical(again["method"], ["first", "second", "third"])
         pd.testing.assert_frame_equal(
             again.iloc[np.argsort(order.codes, kind="stable")].reset_index(drop=True), table
         )
 
     def test_a_method_added_later_costs_itself_only(
-        self, contenders: list[Contender], table: pd.DataFrame, folder: Path, cub: GZSLDataset
+        self, candidates: list[Candidate], table: pd.DataFrame, folder: Path, cub: GZSLDataset
     ):
         said: list[str] = []
-        more = [*contenders, Contender("more", ESZSL(gamma=3.0, lam=1.0, temperature=0.05), cub)]
-        found = compare(more, Cache(folder), report=said.append)
-        assert said[0] == "4 of 5 experts are trained already"
-        assert re.fullmatch(r"5 of 5: more, \d+ CPU s", said[1])
+        more = [*candidates, Candidate("more", ESZSL(gamma=3.0, lam=1.0, temperature=0.05), cub)]
+        found, _ = compare(more, Cache(folder), report=said.append)
+        assert said[0] == "3 of 4 experts are trained already"
+        assert re.fullmatch(r"4 of 4: more, \d+ CPU s", said[1])
         assert len(said) == 2
         pd.testing.assert_frame_equal(found.iloc[:9], table)
 
     def test_two_processes_give_the_same(
-        self, contenders: list[Contender], table: pd.DataFrame, tmp_path: Path
+        self, candidates: list[Candidate], table: pd.DataFrame, tmp_path: Path
     ):
         said: list[str] = []
-        found = compare(contenders, Cache(tmp_path), workers=Workers(2), report=said.append)
-        pd.testing.assert_frame_equal(
-            found.drop(columns="cpu_seconds"), table.drop(columns="cpu_seconds"), check_exact=True
-        )
-        assert said[0] == "0 of 4 experts are trained already"
-        assert {line.split(": ")[1].split(",")[0] for line in said[1:]} == {
-            "seen expert",
-            *table["method"],
-        }
-        assert [line.split(":")[0] for line in said[1:]] == [f"{number} of 4" for number in range(1, 5)]
+        found, _ = compare(candidates, Cache(tmp_path), workers=Workers(2), report=said.append)
+        pd.testing.assert_frame_equal(found.drop(columns="cpu_seconds"), table.drop(columns="cpu_seconds"))
+        assert said[0] == "0 of 3 experts are trained already"
+        assert {line.split(": ")[1].split(",")[0] for line in said[1:]} == {*table["method"]}
+        assert [line.split(":")[0] for line in said[1:]] == [f"{number} of 3" for number in range(1, 4)]
 
     def test_a_failure_keeps_what_was_finished(self, cub: GZSLDataset, tmp_path: Path):
-        bad = Contender("bad", ESZSL(gamma=-1.0, lam=1.0, temperature=1.0), cub)
+        bad = Candidate("bad", ESZSL(gamma=-1.0, lam=1.0, temperature=1.0), cub)
         with pytest.raises(ValueError, match="gamma must be positive"):
-            compare([Contender("good", QUICK, cub), bad], Cache(tmp_path), seen=make_seen_expert("lda"))
-        assert sorted(path.name.split("-")[0] for path in tmp_path.iterdir()) == ["seen", "unseen"]
+            compare([Candidate("good", QUICK, cub), bad], Cache(tmp_path), seen=make_seen_expert("lda"))
+        kinds = {path.name.split("-")[0] for path in tmp_path.iterdir()}
+        assert kinds == {"choice", "seen", "unseen", "trained"}
 
     def test_seen_expert_and_seed(self, cub: GZSLDataset, tmp_path: Path):
-        one = [Contender("x", QUICK, cub)]
+        one = [Candidate("x", QUICK, cub)]
         cache = Cache(tmp_path)
         tables = [
-            compare(one, cache, seen=make_seen_expert(name), seed=seed).set_index("way")
+            compare(one, cache, seen=make_seen_expert(name), seed=seed)[0].set_index("way")
             for name, seed in (("lda", 0), ("knn", 0), ("lda", 1))
         ]
         # Alone, the unseen expert of given parameters depends on neither.
         assert len({table.loc["alone", "acc_h"] for table in tables}) == 1
         assert len({table.loc["COSMO", "ausuc"] for table in tables[:2]}) == 2
-        assert len(list(tmp_path.glob("seen-*.npz"))) == 3
+        assert len(list(tmp_path.glob("trained-*"))) == 3
 
     def test_every_contender_has_its_own_order_of_classes(self, cub: GZSLDataset, tmp_path: Path):
         backwards = copy(cub, descriptions=cub.descriptions.iloc[::-1])
-        found = compare(
-            [Contender("one", QUICK, cub), Contender("other", QUICK, backwards)],
+        found, _ = compare(
+            [Candidate("one", QUICK, cub), Candidate("other", QUICK, backwards)],
             Cache(tmp_path),
             seen=make_seen_expert("lda"),
         )
@@ -214,7 +207,7 @@ class TestTraining:
         assert other.loc["COSMO", "acc_tr"] == pytest.approx(one.loc["COSMO", "acc_tr"], abs=5)
 
     def test_nobody_to_compare(self, tmp_path: Path):
-        with pytest.raises(ValueError, match="contender"):
+        with pytest.raises(ValueError, match="no candidates"):
             compare([], Cache(tmp_path))
 
 
@@ -222,7 +215,7 @@ def test_networks_leave_no_checkpoints(cub: GZSLDataset, tmp_path: Path, monkeyp
     pytest.importorskip("torch")
     monkeypatch.setattr("cosmo.experts._checkpoints._SECONDS", 0.0)
     monkeypatch.setattr(DEM, "grid", {"epochs": (1, 2)})
-    found = compare([Contender("DEM", DEM(hidden=8), cub)], Cache(tmp_path), seen=make_seen_expert("lda"))
+    found, _ = compare([Candidate("DEM", DEM(hidden=8), cub)], Cache(tmp_path), seen=make_seen_expert("lda"))
     assert len(found) == 3
     assert list(tmp_path.glob("training-*")) == []
     assert [path for path in tmp_path.iterdir() if path.name.startswith(".")] == []

@@ -192,8 +192,8 @@ class TestCurves:
             outputs.unseen_classes,
         )
         cosmo = experiment.evaluations[-1]
-        np.testing.assert_allclose(cosmo._core.validation, expected)
-        np.testing.assert_allclose(cosmo._core.validation, model.validation_point_[1:])
+        np.testing.assert_allclose(cosmo.validation, expected)
+        np.testing.assert_allclose(cosmo.validation, model.validation_point_[1:])
         assert cosmo.point == model.operating_point_
 
     def test_no_other_threshold_is_better_on_validation(self, experiment: Experiment):
@@ -226,7 +226,7 @@ class TestHonesty:
         for owner, name in (
             (Cosmo, "fit"),
             (Cosmo, "operate_at"),
-            (ExpertPair, "refit"),
+            (ExpertPair, "_fit"),
             (UnseenExpert, "fit"),
             (GatedMixture, "fit"),
             (GatedMixture, "fit_gate"),

@@ -23,14 +23,14 @@ def test_stages_have_their_own_classes(task, validation):
     pair, held = validation
     assert set(pair.seen_classes) == set(task.y[held.seen_train])
     assert set(pair.unseen_classes) == set(task.y[held.unseen_val])
-    final = pair.refit(KNeighborsClassifier(), task.X, task.y, task.table)
+    final = ExpertPair.fit(KNeighborsClassifier(), pair.unseen, task.X, task.y, task.table)
     assert set(final.seen_classes) == set(task.seen)
     assert set(final.unseen_classes) == set(task.unseen)
 
 
 def test_refit_keeps_the_choices(task, validation):
     pair, _ = validation
-    final = pair.refit(KNeighborsClassifier(), task.X, task.y, task.table)
+    final = ExpertPair.fit(KNeighborsClassifier(), pair.unseen, task.X, task.y, task.table)
     assert final.unseen.get_params() == pair.unseen.get_params()
 
 
@@ -70,42 +70,31 @@ def test_unknown_seen_expert():
 
 
 @pytest.mark.parametrize("name", ["logistic", "logistic-sklearn", "knn"])
-def test_answers_are_the_part_of_outputs_that_predictions_need(task, validation, name):
-    expert = KNeighborsClassifier() if name == "knn" else make_seen_expert(name)
-    pair = validation[0].refit(expert, task.X, task.y, task.table)
-    assert pair.linear == (name != "knn")
-    full = pair.outputs(task.X_new)
-    for exact, rtol in ((True, 0.0), (False, 1e-4)):
-        short = pair.answers(task.X_new, exact=exact)
-        np.testing.assert_allclose(short.seen, full.seen, rtol=rtol, atol=rtol / 1000)
-        np.testing.assert_allclose(short.unseen, full.unseen, rtol=rtol, atol=rtol / 1000)
+def test_predictions_are_the_outputs_without_validation(task, validation, name):
+    pair = ExpertPair.fit(make_seen_expert(name), validation[0].unseen, task.X, task.y, task.table)
+    full, short = pair.outputs(task.X_new), pair.predictions(task.X_new)
+    np.testing.assert_allclose(short.seen, full.seen, rtol=1e-5)
+    np.testing.assert_allclose(short.unseen, full.unseen, rtol=1e-5)
     np.testing.assert_allclose(full.seen, pair.seen.predict_proba(task.X_new), rtol=1e-4, atol=1e-7)
-    table = task.table.loc[full.classes]
-    expected = pair.unseen.predict_proba(task.X_new, table)[:, full.n_seen :]
+    expected = pair.unseen.predict_proba(task.X_new, task.table.loc[full.classes])[:, full.n_seen :]
     np.testing.assert_allclose(full.unseen, expected, rtol=1e-4, atol=1e-7)
 
 
-@pytest.mark.parametrize("exact", [True, False])
-def test_linear_experts_notice_what_is_not_finite(task, validation, exact):
-    pair = validation[0].refit(make_seen_expert("logistic"), task.X, task.y, task.table)
-    for bad in (np.nan, np.inf, -np.inf):
-        X = task.X_new[:5].astype(np.float32)
-        X[3, 2] = bad
-        with np.errstate(invalid="ignore"), pytest.raises(FloatingPointError, match="not finite"):
-            pair.answers(X, exact=exact)
+def test_scores_that_overflow(task, validation):
+    pair = ExpertPair.fit(make_seen_expert("logistic"), validation[0].unseen, task.X, task.y, task.table)
+    with pytest.raises(ValueError, match="features are too large"):
+        pair.predictions(np.full_like(task.X_new[:2], 3e38, dtype=np.float32))
 
 
-def test_copies_do_not_carry_what_answers_need(task, validation):
-    pair = validation[0].refit(make_seen_expert("logistic"), task.X, task.y, task.table)
+def test_pickles_do_not_carry_cached_weights(task, validation):
+    pair = ExpertPair.fit(KNeighborsClassifier(), validation[0].unseen, task.X, task.y, task.table)
     before = pickle.dumps(pair)
-    expected = pair.answers(task.X_new, exact=True)
-    after = pickle.dumps(pair)
-    assert len(after) == len(before)
-    np.testing.assert_array_equal(pickle.loads(after).answers(task.X_new, exact=True).seen, expected.seen)
+    pair.outputs(task.X_new)
+    assert len(pickle.dumps(pair)) == len(before)
 
 
 def test_another_table_has_its_own_weights(task, validation):
-    pair = validation[0].refit(make_seen_expert("logistic"), task.X, task.y, task.table)
+    pair = ExpertPair.fit(KNeighborsClassifier(), validation[0].unseen, task.X, task.y, task.table)
     pair.outputs(task.X_new[:2])
     more = pair.with_classes(task.table.iloc[:1].set_axis(["another"], axis=0))
     assert more.outputs(task.X_new[:2]).unseen.shape[1] == len(pair.unseen_classes) + 1

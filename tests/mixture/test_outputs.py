@@ -66,26 +66,6 @@ class TestSummary:
             np.testing.assert_allclose(seen, [0.7, 0.6, 0.4, 0.5])
             np.testing.assert_allclose(unseen, [2 / 3, 1, 0.75, 0.5])  # no mass counts as uniform
 
-    def test_rivals(self):
-        seen = np.array([[0.5, 0.49, 0.01], [0.5, 0.5, 0.0], [0.8, 0.1, 0.1]])
-        unseen = np.array([[0.1, 0.2], [0.1, 0.2], [0.2, 0.199]])
-        out = ExpertOutputs(pd.Index(list("abc")), pd.Index(list("yz")), seen, unseen)
-        assert [rows.tolist() for rows in out.rivals(0.01)] == [[False, False, True], [False, True, False]]
-        assert [rows.tolist() for rows in out.rivals(0.03)] == [[False, False, True], [True, True, False]]
-        assert [rows.any() for rows in out[2:].rivals(0.001)] == [False, False]
-
-    @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0, 10.0])
-    def test_rivals_among_the_largest_that_a_gate_asked_for(self, temperature: float):
-        rng = np.random.default_rng(0)
-        seen = np.sort(rng.dirichlet(np.ones(6), 300), axis=1)
-        seen[::2, -2] = (1 - rng.choice([0.009, 0.011], 150)) * seen[::2, -1]
-        seen /= seen.sum(axis=1, keepdims=True)
-        parts = pd.Index(list("abcdef")), pd.Index(["z"]), seen, np.full((300, 1), 0.1)
-        out, asked = ExpertOutputs(*parts), ExpertOutputs(*parts)
-        asked.top_seen(3, temperature), asked.top_unseen(3)
-        assert 50 < out.rivals(0.01)[1].sum() < 150
-        np.testing.assert_array_equal(asked.rivals(0.01), out.rivals(0.01))
-
     def test_true_side_and_gain(self):
         out = make()
         np.testing.assert_array_equal(out.is_seen, [True, False, False, False])
@@ -189,7 +169,7 @@ class TestErrors:
             make(**{side: values})
 
     def test_different_numbers_of_samples(self):
-        with pytest.raises(ValueError, match="seen expert saw 4 samples, the unseen expert 3"):
+        with pytest.raises(ValueError, match="seen expert has 4 rows, the unseen expert 3"):
             make(unseen=JOINT[:3, 3:])
 
     def test_column_counts(self):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
-from cosmo.mixture.probabilities import fit_temperature, soften, soften_parts, temper, top_k
+from cosmo.mixture.probabilities import fit_temperature, soften, temper, top_k
 
 
 def random_scores(seed: int, scale: float = 1.0, n: int = 4000, classes: int = 6) -> np.ndarray:
@@ -164,50 +164,6 @@ class TestTopK:
         np.testing.assert_array_equal(proba, before)
 
 
-class TestSoftenParts:
-    PARTS = (slice(0, 20), 0), (slice(22, 50), 8)
-
-    SHIFT = np.random.default_rng(1).normal(size=50).astype(np.float32)
-
-    @pytest.mark.parametrize("size", [0, 100, -100, 1e4, -1e4, 40])
-    def test_each_is_a_soft_max(self, size: float):
-        """With scores of some sizes, exponentials are infinite, or nothing, in one part or in both."""
-        scores = random_scores(0, 3.0, 5_000, 50).astype(np.float32)
-        scores[::3] += np.float32(size)
-        scores[1::3, :20] += np.float32(size)
-        logits = scores + self.SHIFT
-        with np.errstate(all="raise", under="ignore"):
-            found = soften_parts(scores, self.SHIFT, *self.PARTS)
-        for (columns, first), proba in zip(self.PARTS, found, strict=True):
-            expected = softmax(logits[:, columns].astype(np.float64), axis=1)[:, first:]
-            np.testing.assert_allclose(proba, expected, rtol=5e-6, atol=1e-30)
-            assert proba.dtype == np.float32
-
-    def test_rows_do_not_depend_on_their_neighbours(self):
-        scores = random_scores(0, 3.0, 5_000, 50).astype(np.float32)
-        scores[7] += 1e4
-        whole = soften_parts(scores, self.SHIFT, *self.PARTS)
-        for row in (0, 7, 8, 2620, 2621, 4999):
-            alone = soften_parts(scores[row : row + 1], self.SHIFT, *self.PARTS)
-            for some, one in zip(whole, alone, strict=True):
-                np.testing.assert_array_equal(one[0], some[row])
-
-    def test_only_parts_with_nan_are_nan(self):
-        scores = random_scores(0, 3.0, 4, 50)
-        scores[1, 2], scores[3, 24] = np.nan, np.inf
-        seen, joint = soften_parts(scores, self.SHIFT, *self.PARTS)
-        assert np.isnan(seen).all(axis=1).tolist() == [False, True, False, False]
-        assert np.isnan(joint).all(axis=1).tolist() == [False, False, False, True]
-        assert np.isfinite(seen[[0, 2, 3]]).all()
-        assert np.isfinite(joint[:3]).all()
-
-    def test_what_was_given_stays(self):
-        scores = random_scores(0, 3.0, 4, 50)
-        before = scores.copy()
-        soften_parts(scores, self.SHIFT, *self.PARTS)
-        np.testing.assert_array_equal(scores, before)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_soft_max_of_scores_of_any_size(dtype):
     """Exponentials of some rows are infinite, or nothing."""
@@ -234,12 +190,3 @@ def test_rows_do_not_depend_on_their_neighbours(n_classes):
         alone = soften(scores[row : row + 1], 0.7)
         np.testing.assert_array_equal(alone[0], whole[row])
         np.testing.assert_array_equal(top_k(alone, 5, 3.0)[0], top_k(whole, 5, 3.0)[row])
-
-
-def test_cube_roots_in_single_precision():
-    """The temperature of the paper has a way of its own."""
-    proba = softmax(random_scores(0, 12.0, 2_000, 50), axis=1).astype(np.float32)
-    assert proba.min() < 1e-12
-    expected = temper(proba.astype(np.float64), 3.0)
-    np.testing.assert_allclose(temper(proba, 3.0), expected, rtol=2e-6)
-    np.testing.assert_allclose(top_k(proba, 5, 3.0), -np.sort(-expected, axis=1)[:, :5], rtol=2e-6)

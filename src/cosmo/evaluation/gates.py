@@ -77,7 +77,8 @@ def compare_gates(
     --------
     >>> import tempfile
     >>> from cosmo._core.cache import Cache
-    >>> from cosmo.data import Protocol, load_glyphs
+    >>> from cosmo import Protocol
+    >>> from cosmo.data import load_glyphs
     >>> from cosmo.experts import ESZSL, make_seen_expert
     >>> protocol = Protocol(load_glyphs(n_classes=40, samples_per_class=12))
     >>> with tempfile.TemporaryDirectory() as folder:

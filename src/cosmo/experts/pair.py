@@ -154,10 +154,10 @@ class ExpertPair:
 
     def _predict(self, X: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return probabilities of the seen expert and scores of the unseen expert for all classes."""
-        with config_context(assume_finite=True):
-            seen = self.seen.predict_proba(X).astype(np.float32, copy=False)
         weights = self._class_weights
-        return seen, self.unseen.scores(X, self._table) if weights is None else X @ weights
+        with config_context(assume_finite=True), np.errstate(over="ignore", invalid="ignore"):
+            seen = self.seen.predict_proba(X).astype(np.float32, copy=False)
+            return seen, self.unseen.scores(X, self._table) if weights is None else X @ weights
 
     def _evidence(self, X: NDArray[np.float32]) -> dict[str, Any]:
         return {
