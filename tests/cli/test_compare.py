@@ -183,8 +183,8 @@ class TestOneRun:
         def fails(*_args: object, **_options: object) -> None:
             raise AssertionError("trained again")
 
-        monkeypatch.setattr("cosmo.evaluation.stages.select", fails)
-        monkeypatch.setattr("cosmo.evaluation.stages.fit_seen_expert", fails)
+        monkeypatch.setattr("cosmo.evaluation.expert_cache.CachedExpert.expert_", None)
+        monkeypatch.setattr("cosmo.evaluation.expert_cache.CachedClassifier.classifier_", None)
         again = run_in(
             plain.place, [str(folder), "--methods", ESZSL_QUICK, "--seen", "lda", "-q", "--jobs", "1"]
         )

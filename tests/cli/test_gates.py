@@ -70,7 +70,7 @@ def test_too_many_folds(run, tmp_path, capsys):
 
 
 def test_again_from_the_cache(whole, run, tmp_path, monkeypatch):
-    monkeypatch.setattr("cosmo.evaluation.stages.fit_seen_expert", None)  # nothing may be trained
+    monkeypatch.setattr("cosmo.evaluation.expert_cache.CachedExpert.expert_", None)  # Training would fail.
     assert run(tmp_path) == 0
     assert (tmp_path / "out" / "gates.csv").read_bytes() == (whole[0] / "out" / "gates.csv").read_bytes()
 

@@ -177,7 +177,7 @@ class TestOneRun:
         before = {path: path.read_bytes() for path in written(place).rglob("*.*")}
         shutil.rmtree(written(place))
         monkeypatch.setattr("cosmo.paper.runner.measure", fails)
-        monkeypatch.setattr("cosmo.evaluation.stages.fit_seen_expert", fails)
+        monkeypatch.setattr("cosmo.evaluation.expert_cache.CachedClassifier.classifier_", None)
         again = run_in(place, [*ARGUMENTS, "--data", str(release), "-q"])
         assert (again.out, again.err) == (plain.out, "")
         for path, content in before.items():

@@ -7,7 +7,7 @@ from cosmo import Protocol
 from cosmo._core.cache import Cache
 from cosmo.data import load_glyphs
 from cosmo.evaluation.expert_cache import ExpertCache
-from cosmo.evaluation.gates import compare_gates, leave_out_gaps, odin_table
+from cosmo.evaluation.gates import compare_gates, leave_out_gaps, odin_auc
 from cosmo.experts import ESZSL, make_seen_expert
 from cosmo.metrics.accuracy import gate_auc
 
@@ -50,8 +50,8 @@ def test_platt_scaling_lowers_the_calibration_error(results):
     assert measures["scaled_ece"] < measures["ece"]
 
 
-def test_odin_table_contains_the_choice_of_the_gate(experts, results):
-    table = odin_table(experts, SEEN, ESZSL())
+def test_odin_auc_contains_the_choice_of_the_gate(experts, results):
+    table = odin_auc(experts, SEEN, ESZSL())
     assert table.to_numpy().max() == pytest.approx(results["odin"].measures["auc"])
     assert 0.0 in table.index
     assert table.notna().all().all()

@@ -148,7 +148,7 @@ class TestCache:
             raise AssertionError("this was done before")
 
         monkeypatch.setattr(module, "measure", fails)
-        monkeypatch.setattr("cosmo.evaluation.stages.fit_seen_expert", fails)
+        monkeypatch.setattr("cosmo.evaluation.expert_cache.CachedClassifier.classifier_", None)
         again = Runner(find_inputs(release), cache)
         again.prepare([COSMO])
         assert again.result(COSMO) == first

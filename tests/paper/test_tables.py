@@ -9,11 +9,12 @@ import pytest
 import cosmo.paper.runner as module
 from cosmo._core.cache import Cache
 from cosmo._core.extras import MissingExtra
+from cosmo.classifier.combinations import WAYS
 from cosmo.evaluation.published import published_numbers
 from cosmo.paper.inputs import DATASETS, Holding, find_inputs
 from cosmo.paper.runner import EXPERTS, Runner
 from cosmo.paper.tables import TABLES, fill, trials
-from cosmo.paper.trials import RULES, Trial
+from cosmo.paper.trials import Trial
 
 LAGO = {"experts": ["LAGO"], "sources": ["predictions"]}
 
@@ -49,13 +50,13 @@ class TestDeclared:
         # As in the authors' list of experiments.
         rules = {(name, row.name): row.rule for name, table in TABLES.items() for row in table.rows}
         assert rules["combination", "Independent-Soft"] == rules["smoothing", "No-Smoothing"]
-        assert RULES[rules["combination", "Independent-Hard"]].hard  # type: ignore[attr-defined]
+        assert WAYS[rules["combination", "Independent-Hard"]].hard  # type: ignore[attr-defined]
         for where in (("main", "COSMO + LAGO"), ("combination", "COSMO"), ("ausuc", "COSMO + LAGO")):
-            rule = RULES[rules[where]]
+            rule = WAYS[rules[where]]
             assert rule.smoothing == "adaptive"  # type: ignore[attr-defined]
             assert type(rule.gate).__name__ == "ConfidenceGate"  # type: ignore[attr-defined]
         for _, row in (key for key in rules if key[0] == "gating"):
-            assert RULES[row].smoothing == "none"  # type: ignore[attr-defined]
+            assert WAYS[row].smoothing == "none"  # type: ignore[attr-defined]
         assert rules["main", "CMT*"] == "own gate"
 
 

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from cosmo.classifier.combinations import WAYS
 from cosmo.metrics.accuracy import gzsl_scores
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.paper.grid_search import AUTHORS_GRIDS, STACKING_CONSTANTS
 from cosmo.paper.inputs import Missing
-from cosmo.paper.trials import RULES, SEARCHES, SOURCES, Trial, fitted, measure
+from cosmo.paper.trials import SEARCHES, SOURCES, Trial, fitted, measure
 
 Draw = Callable[[int], ExpertOutputs]
-GATED = [name for name in RULES if name not in ("alone", "CS", "own gate")]
+GATED = [name for name in WAYS if name not in ("alone", "CS", "own gate")]
 
 
 def trial(rule: str, search: str = "exact", dataset: str = "CUB") -> Trial:
@@ -38,7 +39,7 @@ class TestTrial:
         with pytest.raises(ValueError, match=message):
             Trial(**(usual | change))  # type: ignore[arg-type]
 
-    @pytest.mark.parametrize("rule", RULES)
+    @pytest.mark.parametrize("rule", WAYS)
     def test_who_has_to_be_asked(self, rule: str):
         source = trial(rule).case[2]
         assert source == ("scores" if rule in ("alone", "CS") else "predictions")
@@ -152,9 +153,9 @@ class TestMeasure:
         for rule in ("CS", "COSMO"):
             for search in SEARCHES:
                 fitted(trial(rule, search), random_outputs(0))
-            assert not hasattr(RULES[rule], "operating_point_")
-            assert not hasattr(RULES[rule], "gate_")
-        assert RULES["COSMO"].get_params()["gate__convention"] != "textbook"
+            assert not hasattr(WAYS[rule], "operating_point_")
+            assert not hasattr(WAYS[rule], "gate_")
+        assert WAYS["COSMO"].get_params()["gate__convention"] != "textbook"
 
     @pytest.mark.parametrize("rule", GATED)
     def test_every_rule_can_be_measured(self, random_outputs: Draw, rule: str):

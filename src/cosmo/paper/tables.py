@@ -28,7 +28,7 @@ class Row:
     expert : str or None
         None: the one that the table is made for.
     rule : str
-        A name in `cosmo.paper.trials.RULES`.
+        A name in `cosmo.classifier.combinations.WAYS`.
     sources : tuple of str
         Sources that the row applies to: the paper's f-CLSWGAN* exists only as published predictions.
     search, seen : str, optional
