@@ -239,7 +239,7 @@ class TestHonesty:
         assert events[-1] == "Protocol.open_test"
         assert events.count("GatedMixture.fit") == 5
         assert events.count("CalibratedStacking.fit") == 2
-        assert events.count("ExpertPair.refit") == 1
+        assert events.count("ExpertPair._fit") == 2
 
     def test_fitting_asks_for_training_rows_only(self, data: GZSLDataset, monkeypatch: pytest.MonkeyPatch):
         fitted: list[np.ndarray] = []

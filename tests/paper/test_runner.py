@@ -186,11 +186,13 @@ class TestPrepare:
             Trial("CUB", "LAGO", "predictions", "Max-Softmax-1"),
             Trial("AWA1", "LAGO", "predictions", "COSMO"),
             Trial("SUN", "ESZSL", "features", "COSMO"),
+            Trial("CUB", "ESZSL", "features", "COSMO"),
+            Trial("CUB", "ESZSL", "features", "CS"),
             Trial("CUB", "f-CLSWGAN", "predictions", "COSMO"),
         ]
         runner.prepare(wanted)
         assert said[0] == "0 of 1 experts are trained already"
-        assert said[1].startswith("1 of 1: CUB: seen expert (logistic), ")
+        assert said[1].startswith("1 of 1: CUB: ESZSL, ")
         runner.prepare(wanted)
         assert said[2:] == ["1 of 1 experts are trained already"]
 
@@ -217,7 +219,7 @@ class TestFeatures:
         runner = Runner(find_inputs(own_release), Cache(tmp_path / "cache"))
         trial = Trial("CUB", "LAGO", "features", "COSMO")
         runner.prepare([trial])
-        with pytest.raises(Missing, match=r"^descriptions of CUB that LAGO can take: .*got -0\.5 to 0\.5"):
+        with pytest.raises(Missing, match=r"^descriptions of CUB that suit LAGO: .*got -0\.5 to 0\.5"):
             runner.result(trial)
 
     def test_without_torch(self, runner: Runner, monkeypatch: pytest.MonkeyPatch):
