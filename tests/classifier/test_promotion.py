@@ -121,7 +121,7 @@ def test_exemplars_of_another_class():
 
 @pytest.mark.parametrize(
     "change", [{"rows": np.zeros(4)}, {"rows": np.zeros((4, 2), int)}, {"codes": np.zeros(3, int)},
-               {"codes": np.array([0, 0, 0, 0])}, {"counts": np.ones((2, 1), int)}, {"counts": np.ones(2)}],
+               {"codes": np.array([0, 0, 0, 0])}, {"counts": np.ones((2, 1), int)}],
 )  # fmt: skip
 def test_inconsistent_exemplars(change):
     parts = {

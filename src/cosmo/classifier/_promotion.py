@@ -38,13 +38,6 @@ class ExemplarBuffer:
         Number of training rows of each class.
     per_class : int
         Largest number of rows of a class.
-
-    Examples
-    --------
-    >>> X, codes = np.arange(12.0).reshape(6, 2), np.array([0, 0, 0, 0, 1, 1])
-    >>> exemplars = ExemplarBuffer.draw(X, codes, 2)
-    >>> exemplars.rows.shape, exemplars.codes, exemplars.weights
-    ((4, 2), array([0, 0, 1, 1]), array([2., 2., 1., 1.]))
     """
 
     rows: NDArray[Any]
@@ -53,14 +46,11 @@ class ExemplarBuffer:
     per_class: int
 
     def __post_init__(self) -> None:
-        # A model file may hold anything.
-        n_seen = len(self.counts)
-        if self.rows.ndim != 2 or self.rows.dtype.kind != "f" or self.codes.shape != (len(self.rows),):
-            raise ValueError("an exemplar buffer needs rows of numbers, and one code for each")
-        if self.counts.ndim != 1 or self.counts.dtype.kind not in "iu":
-            raise ValueError("an exemplar buffer needs one count for each class")
-        if set(np.unique(self.codes)) != set(range(n_seen)):
-            raise ValueError(f"an exemplar buffer needs rows of each of its {n_seen} classes")
+        matrix = self.rows.ndim == 2 and self.rows.dtype.kind == "f" and self.counts.ndim == 1
+        if not matrix or self.codes.shape != (len(self.rows),):
+            raise ValueError("an exemplar buffer needs rows of numbers, a code for each, and class counts")
+        if set(np.unique(self.codes)) != set(range(len(self.counts))):
+            raise ValueError(f"an exemplar buffer needs rows of each of its {len(self.counts)} classes")
 
     @classmethod
     def draw(cls, X: NDArray[Any], codes: NDArray[np.integer[Any]], per_class: int) -> ExemplarBuffer:
@@ -109,23 +99,9 @@ def promote(
     """Return experts with an unseen class made a seen one.
 
     A soft-max regression only learns the new class (`add_class`). Any other classifier is fitted again, with
-    the new samples repeated until they are as many as a seen class has on average.
-
-    Parameters
-    ----------
-    experts : ExpertPair
-    label : class label
-        One of `experts.unseen_classes`.
-    X : array of shape (n_samples, n_features)
-        Samples of it.
-    others : array of shape (n_rows, n_features)
-        Rows of the seen classes.
-    codes : array of int, shape (n_rows,)
-        Class of each row, a position in `experts.seen_classes`.
-    weights : array of shape (n_rows,)
-        Number of training rows that each row represents.
-    gate : Gate
-        Its observer, if any, is fitted again.
+    the new samples `X` repeated until they are as many as a seen class has on average. `others` are rows of
+    the seen classes, `codes` their classes, `weights` the number of training rows that each represents. The
+    observer of the gate, if any, is fitted again.
     """
     n_seen = len(experts.seen_classes)
     if can_add_class(experts.seen):
@@ -174,24 +150,10 @@ def add_class(
     Parameters
     ----------
     seen : LogisticRegression, or Pipeline that ends in one
-        Fitted, see `can_add_class`.
-    X : array of shape (n_samples, n_features)
-        Samples of the new class.
-    others : array of shape (n_rows, n_features)
-        Samples of the other classes.
+    X, others : arrays of shape (n_samples, n_features)
+        Samples of the new class and of the other classes.
     weights : array of shape (n_rows,)
         Number of training rows that each of `others` represents.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> centres = np.array([[0, 0], [4, 0], [0, 4], [4, 4]], dtype=np.float32)
-    >>> codes = np.repeat(np.arange(4), 30)
-    >>> X = centres[codes] + rng.normal(size=(120, 2)).astype(np.float32)
-    >>> three = LogisticRegression().fit(X[:90], codes[:90])
-    >>> four = add_class(three, X[90:100], X[:90], np.ones(90))
-    >>> bool(four.score(X[100:], codes[100:]) > 0.8), bool((four.coef_[:3] == three.coef_).all())
-    (True, True)
     """
     if isinstance(seen, Pipeline):
         head, (name, last) = seen[:-1], seen.steps[-1]

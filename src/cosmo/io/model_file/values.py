@@ -117,14 +117,14 @@ class _Packer:
         return {**node, "name": self.node(index.name, path)} if index.name is not None else node
 
     def _state(self, value: Any, known: Known, path: str) -> dict[str, Node]:
-        if is_dataclass(value):
+        if isinstance(value, BaseEstimator):  # some are dataclasses, too
+            state = {name: item for name, item in known.pack(value).items() if known.stores(name)}
+        elif is_dataclass(value):
             state = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
         elif isinstance(value, tuple):
             state = value._asdict()  # type: ignore[attr-defined]
         else:
             state = known.pack(value)
-            if isinstance(value, BaseEstimator):
-                state = {name: item for name, item in state.items() if known.stores(name)}
         return {
             known.file_names.get(name, name): self.node(None if name in _FOLDERS else item, f"{path}.{name}")
             for name, item in state.items()
@@ -210,13 +210,13 @@ class _Unpacker:
         kind = known.load()
         names = {old: new for new, old in known.file_names.items()}
         state = {names.get(key, key): self.value(item, depth) for key, item in node["state"].items()}
-        if is_dataclass(kind) or issubclass(kind, tuple):
-            _check_fields(kind, state)
-            result = kind(**state)
-        elif issubclass(kind, BaseEstimator):
+        if issubclass(kind, BaseEstimator):
             parameters = {key: state.pop(key) for key in kind._get_param_names() if key in state}
             result = kind(**parameters)
             _set_attributes(result, state, known.is_learned)
+        elif is_dataclass(kind) or issubclass(kind, tuple):
+            _check_fields(kind, state)
+            result = kind(**state)
         else:
             result = object.__new__(kind)
             _set_attributes(result, state, lambda key: not key.startswith("_"))
