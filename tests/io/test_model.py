@@ -159,7 +159,7 @@ def test_promotion_without_exemplars_needs_training_rows(data):
     model = fitted(data, exemplars=0)
     label = data.unseen_classes[0]
     rows, train = np.flatnonzero(data.labels == label), data.split.trainval
-    with pytest.raises(ValueError, match="has no exemplar buffer: give training"):
+    with pytest.raises(ValueError, match="there is no exemplar buffer"):
         model.promote(label, data.features[rows[:10]])
     model.promote(label, data.features[rows[:10]], training=(data.features[train], data.labels[train]))
     assert label in model.cosmo.seen_classes_

@@ -27,16 +27,7 @@ class MissingExtra(ImportError):
 
 
 def require(module: str) -> Any:
-    """Import an optional dependency.
-
-    Parameters
-    ----------
-    module : str
-        Name of the module, such as `torch` or `pyarrow.parquet`.
-
-    Returns
-    -------
-    module
+    """Import an optional dependency, such as `torch` or `pyarrow.parquet`.
 
     Raises
     ------
@@ -61,12 +52,6 @@ def require(module: str) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that predictions depend on.
-
-    Examples
-    --------
-    >>> list(versions())
-    ['python', 'cosmo-gzsl', 'numpy', 'scipy', 'scikit-learn', 'pandas']
-    """
+    """Return the versions of Python and of the libraries that predictions depend on."""
     libraries = ("cosmo-gzsl", "numpy", "scipy", "scikit-learn", "pandas")
     return {"python": platform.python_version(), **{name: version(name) for name in libraries}}

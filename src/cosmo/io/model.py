@@ -91,7 +91,7 @@ class Model:
         Raises
         ------
         ModelError
-            If the file is damaged, altered, or written by a newer version.
+            If the file is damaged, altered, or of a newer version.
         """
         content = load(path)
         model: Model = content if isinstance(content, cls) else cls(content)
@@ -215,7 +215,7 @@ class Model:
         training : (samples, labels), optional
             Samples of all seen classes; required if `needs_training`.
         """
-        experts, width = self.cosmo.experts_, self.cosmo.n_features_in_
+        experts, gate, width = self.cosmo.experts_, self.cosmo.combination_.gate_, self.cosmo.n_features_in_
         if label in experts.seen_classes:
             raise ValueError(f"{label!r} is a seen class already")
         if label not in experts.unseen_classes:
@@ -235,18 +235,14 @@ class Model:
                 raise ValueError(f"training has no rows of the seen class {missing[0]!r}")
             weights = np.ones(len(others))
         elif self.exemplars is None or self.needs_training:
-            reason = (
-                "the model has no exemplar buffer"
-                if self.exemplars is None
-                else f"{type(experts.seen).__name__} must be fitted again"
+            raise ValueError(
+                f"give training=(samples, labels): {type(experts.seen).__name__} must be fitted again, or "
+                "there is no exemplar buffer"
             )
-            raise ValueError(f"{reason}: give training=(samples, labels)")
         else:
             others, codes = self.exemplars.rows.astype(np.float32), self.exemplars.codes.astype(np.intp)
             weights = self.exemplars.weights
-        self.cosmo.experts_ = promote(
-            experts, label, rows, others, codes, weights, gate=self.cosmo.combination_.gate_
-        )
+        self.cosmo.experts_ = promote(experts, label, rows, others, codes, weights, gate=gate)
         if self.exemplars is not None:
             self.exemplars = self.exemplars.with_class(rows)
         self.summary = {**self.summary, "promoted": [*self.summary.get("promoted", []), str(label)]}
@@ -330,9 +326,7 @@ def fit_model(
     texts = _texts(descriptions)
     if texts is not None:
         if encoder is None:
-            raise ValueError(
-                "descriptions in words need an encoder, such as encoder='minilm'; or give numbers"
-            )
+            raise ValueError("descriptions in words need an encoder such as 'minilm'; or give numbers")
         descriptions = _encode_texts(encoder, texts)
     names = None
     if isinstance(X, pd.DataFrame):

@@ -42,18 +42,7 @@ class ModelError(ValueError):
 
 
 def write(path: Path, content: Document, arrays: Arrays) -> None:
-    """Write arrays and a document as one file; equal content gives equal bytes.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "numbers.cosmo")
-    ...     write(path, {"format_version": 1, "name": "three"}, {"x": np.arange(3.0)})
-    ...     content = read_document(path)
-    ...     content["name"], read_arrays(path, content)
-    ('three', {'x': array([0., 1., 2.])})
-    """
+    """Write arrays and a document as one file; equal content gives equal bytes."""
     table = {
         name: {"dtype": values.dtype.name, "shape": list(values.shape), "sha256": digest(values)}
         for name, values in sorted(arrays.items())

@@ -20,29 +20,16 @@ class Known:
     An estimator is built from its parameters, and gets its learned attributes: names that end in an
     underscore, and those in `also`.
 
-    Parameters
-    ----------
-    module, name : str
-        Current place of the class. Its name in files is the key in `KNOWN`, which never changes.
-    leave_out : names
-        Learned attributes that prediction does not need.
-    also : names
-        Learned attributes whose names do not end in an underscore.
-    pack : function, default=vars
-        Returns the state of an object.
-    restore : function, optional
-        Completes an object that was built from a file.
-    file_names : dict, optional
-        Names in files of fields that have been renamed since.
+    The name of the class in files is the key in `KNOWN`, which never changes.
     """
 
     module: str
     name: str
-    leave_out: frozenset[str] = frozenset()
-    also: frozenset[str] = frozenset()
-    pack: Callable[[Any], State] = vars
-    restore: Callable[[Any], None] = lambda value: None
-    file_names: Mapping[str, str] = field(default_factory=dict)
+    leave_out: frozenset[str] = frozenset()  # learned attributes that prediction does not need
+    also: frozenset[str] = frozenset()  # learned attributes without an underscore at the end
+    pack: Callable[[Any], State] = vars  # returns the state of an object
+    restore: Callable[[Any], None] = lambda value: None  # completes an object that was built from a file
+    file_names: Mapping[str, str] = field(default_factory=dict)  # of fields that were renamed since
 
     def load(self) -> type[Any]:
         """Import the class."""
@@ -180,14 +167,7 @@ KNOWN: dict[str, Known] = {
 
 
 def known_name(kind: type[Any]) -> str | None:
-    """Return the name that files use for a class, or None.
-
-    Examples
-    --------
-    >>> from cosmo import ESZSL
-    >>> known_name(ESZSL), known_name(int)
-    ('ESZSL', None)
-    """
+    """Return the name that files use for a class, or None."""
     for name, known in KNOWN.items():
         if known.name == kind.__name__ and known.load() is kind:
             return name
