@@ -1,4 +1,4 @@
-"""`cosmo studio`: look at a model in the browser, ask it, and try new classes."""
+"""`cosmo studio`: inspect a model in the browser, classify samples, and try new classes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from cosmo.cli._progress import progress
 from cosmo.data import DataError
 
 if TYPE_CHECKING:
-    from cosmo.viz.studio.live import Live
+    from cosmo.viz.studio.live import LiveModel
 
 _RUNS = Path("cosmo-runs")
 _MODEL, _REPORT = "model.cosmo", "report.html"
 _PORT = 8765
-_TRIED = 20  # ports, one after the other
+_PORTS = 20  # tried one after the other
 _EPILOG = """\
 examples:
   cosmo studio                              the newest run below cosmo-runs
@@ -35,8 +35,8 @@ examples:
   cosmo studio model.cosmo test.csv         the same on labelled samples
   cosmo studio model.cosmo .                ... on the test samples of the project in this folder
 
-The address that is printed has a token in it, which is as good as a password while the studio runs. Classes
-that are added live in the studio only, until the model is downloaded. Ctrl-C ends it.
+The printed address contains a token: treat it as a password while the studio runs. Added classes exist in
+the running studio only, until the model is downloaded. Ctrl-C stops it.
 """
 
 
@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
         help="a model file, or the folder of a run (default: the newest run below cosmo-runs)")  # fmt: skip
     add("samples", nargs="?", metavar="SAMPLES",
         help="labelled samples like those of the training, or a project that names test samples (default: "
-        "those of the run, or what the model recorded of its validation)")  # fmt: skip
+        "those of the run, or the validation stage of the model)")  # fmt: skip
     add("--weights", metavar="PATH", help="file or folder with the weights of the encoder")
     add_sample_options(options)
     add("--port", type=int, metavar="N",
@@ -75,29 +75,28 @@ def run(args: argparse.Namespace) -> int:
     with _listen(args.host, args.port) as listener:
         with progress(quiet=args.quiet) as step:
             live = _live(args, step)
-        from cosmo.viz.studio.guard import is_loopback
-        from cosmo.viz.studio.serving import serve
+        from cosmo.viz.studio.app import serve
+        from cosmo.viz.studio.auth import is_loopback
 
         token = secrets.token_urlsafe(32)
-        address = f"http://{_written(args.host)}:{listener.getsockname()[1]}/?token="
+        address = f"http://{_url_host(args.host)}:{listener.getsockname()[1]}/?token="
         if not is_loopback(args.host):
             print(
-                f"cosmo studio: warning: whoever reaches {args.host} and learns the address can use the "
-                "model, and what is sent is not encrypted; the default --host is safer",
+                f"cosmo studio: warning: anybody who reaches {args.host} and has the address can use the "
+                "model, and the connection is not encrypted; the default --host is safer",
                 file=sys.stderr,
             )
         print(f"cosmo studio: {address}{token}  (Ctrl-C ends it)", flush=True)
         shown = not args.no_browser and _has_display()
-        visit = (lambda once: _open(f"{address}{once}")) if shown else None
-        serve(live, listener, host=args.host, token=token, visit=visit)
+        open_browser = (lambda once: _open(f"{address}{once}")) if shown else None
+        serve(live, listener, host=args.host, token=token, open_browser=open_browser)
     return 0
 
 
-def _live(args: argparse.Namespace, step: Callable[[str], None]) -> Live:
-    """Return the model that the options name, with its samples or the view of its run."""
+def _live(args: argparse.Namespace, step: Callable[[str], None]) -> LiveModel:
+    """Return the model named by the options, with its samples or the view of its run."""
     from cosmo.viz.page import read_view
-    from cosmo.viz.studio.live import Live
-    from cosmo.viz.studio.states import Samples
+    from cosmo.viz.studio.live import LiveModel, Samples
 
     place = Path(args.model) if args.model is not None else _newest_run()
     args.model = str(place / _MODEL if place.is_dir() else place)
@@ -108,19 +107,19 @@ def _live(args: argparse.Namespace, step: Callable[[str], None]) -> Live:
     if args.samples is not None:
         samples = load_samples(args, model, test=True)
         samples.labelled(args.samples)
-        step(f"asking it about {len(samples)} samples")
+        step(f"predicting {len(samples)} samples")
         rows, samples = encode_samples(args, model, samples)
         items = samples.items if isinstance(samples.items, list) else None
         shown = Samples(model.encode(rows), samples.labelled(args.samples), items)
-        return Live(model, shown, title=Path(args.samples).resolve().name)
+        return LiveModel(model, shown, title=Path(args.samples).resolve().name)
     report = place / _REPORT
     view = None
     if report.is_file():
         try:
             view = read_view(report.read_text(encoding="utf-8"))
         except (DataError, UnicodeDecodeError):
-            step(f"{report} is no report of this version: showing the validation that the model recorded")
-    return Live(model, view=view, title=place.resolve().name)
+            step(f"{report} is not a report of this version: showing the validation stage of the model")
+    return LiveModel(model, view=view, title=place.resolve().name)
 
 
 def _newest_run() -> Path:
@@ -133,12 +132,12 @@ def _newest_run() -> Path:
 
 
 def _listen(host: str, port: int | None) -> socket.socket:
-    """Return a socket that listens: at the given port, or at the first one that is free."""
+    """Return a listening socket at the given port, or at the first free one."""
     try:
         family, _, _, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
         raise ValueError(f"--host {host} is no address of this machine ({error})") from error
-    tried = [*range(_PORT, _PORT + _TRIED), 0] if port is None else [port]
+    tried = [*range(_PORT, _PORT + _PORTS), 0] if port is None else [port]
     for number in tried:
         try:
             return socket.create_server((place[0], number), family=family)
@@ -148,8 +147,8 @@ def _listen(host: str, port: int | None) -> socket.socket:
     raise ValueError(f"port {port} of {host} is taken or not allowed; choose another --port, or leave it out")
 
 
-def _written(host: str) -> str:
-    """Return an address as it stands in a URL; of all addresses, the one that always works."""
+def _url_host(host: str) -> str:
+    """Return an address in the form for a URL; loopback if the server listens on all addresses."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{host}]" if ":" in host else host
 
@@ -162,7 +161,7 @@ def _has_display() -> bool:
 
 def _open(address: str) -> None:
     def work() -> None:
-        with suppress(Exception):  # the address is printed, after all
+        with suppress(Exception):  # The address is printed as well.
             webbrowser.open(address)
 
     threading.Thread(target=work, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Files that a run leaves behind: results, curves, figure and a page to look at."""
+"""Files of a run: results, curves, figure and the report page."""
 
 from __future__ import annotations
 
@@ -28,26 +28,31 @@ def write_report(
     summary: pd.DataFrame | None = None,
     extra: dict[str, Any] | None = None,
 ) -> Path:
-    """Write `results.json`, `curves.csv`, `plane.png` and `report.html`; return the page's path.
+    """Write `results.json`, `curves.csv`, `plane.png` and `report.html`.
 
-    Each file appears whole or not at all.
+    Each file is replaced atomically.
 
     Parameters
     ----------
     experiment : Experiment
     folder : path
-        Made if it does not exist.
+        Created if it does not exist.
     summary : DataFrame, optional
-        Of repetitions (`cosmo.evaluation.run.summarise`), for the page.
+        Summary of repetitions for the page, from `cosmo.evaluation.run.summarise`.
     extra : dict, optional
-        More entries for `results.json`.
+        Further entries of `results.json`.
+
+    Returns
+    -------
+    path : Path
+        Path of `report.html`.
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     figure = plot_plane(experiment.evaluations, title=f"{experiment.dataset.name}: seen-unseen plane")
     png = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")  # a name in another script: drawn as boxes
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # Names in scripts that the font lacks.
         figure.savefig(png, format="png", dpi=150)
     page = render_page(experiment_view(experiment, summary))
     results = {**experiment.to_dict(), **(extra or {})}

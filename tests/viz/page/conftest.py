@@ -1,4 +1,4 @@
-"""A run on few data, for everything that is shown."""
+"""A small run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many small pictures as one."""
+"""Thumbnails in one image."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cosmo.viz.page import pictures
-from cosmo.viz.page.pictures import MOST_FILES, atlas_of_arrays, atlas_of_files
+from cosmo.viz.page import render
+from cosmo.viz.page.render import MAX_THUMBNAILS, atlas_of_arrays, atlas_of_files
 
 
 def opened(atlas: dict[str, Any] | None) -> np.ndarray:
@@ -49,7 +49,7 @@ class TestArrays:
         assert (cell(atlas, 1) == 9).all()
 
     def test_as_many_as_a_page_can_carry(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(pictures, "_MOST_BYTES", 700)
+        monkeypatch.setattr(render, "_MAX_PIXEL_BYTES", 700)
         atlas = atlas_of_arrays(np.zeros((9, 10, 10, 3), dtype=np.uint8))
         assert atlas is not None
         assert atlas["count"] == 2
@@ -79,9 +79,9 @@ class TestFiles:
     def test_not_too_many(self, tmp_path: Path):
         noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8)
         Image.fromarray(noise).save(tmp_path / "noise.png")
-        atlas = atlas_of_files([tmp_path / "noise.png"] * (MOST_FILES + 10))
+        atlas = atlas_of_files([tmp_path / "noise.png"] * (MAX_THUMBNAILS + 10))
         assert atlas is not None
-        assert atlas["count"] == MOST_FILES
+        assert atlas["count"] == MAX_THUMBNAILS
         assert len(atlas["uri"]) < 4_000_000  # nothing is harder to compress
 
     def test_none(self):

@@ -8,13 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from view_arrays import unpack
 
 from cosmo.classifier.combinations import CalibratedStacking, GatedMixture
 from cosmo.classifier.explain import explain
 from cosmo.evaluation.run import Experiment
 from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.viz.page.packing import Arrays, unpack
+from cosmo.viz.page.render import Arrays
 from cosmo.viz.page.sets import Way, set_view
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from view_arrays import unpack
 
 import cosmo
 from cosmo._core.cache import Cache
@@ -25,7 +26,6 @@ from cosmo.experts import DAP, ESZSL, make_seen_expert
 from cosmo.io.model import Model, fit_model
 from cosmo.viz.page import comparison_view, experiment_view, model_view, paper_view, render_page
 from cosmo.viz.page import views as module
-from cosmo.viz.page.packing import unpack
 from cosmo.viz.page.sets import Way
 
 SCRIPT = "<script>alert(1)</script>"
@@ -206,7 +206,7 @@ class TestModel:
         assert re.fullmatch(r"Gating-Val: AUC \d+\.\d, FPR at 95 % TPR \d+\.\d", gate["note"])
 
     def test_many_samples_are_thinned(self, model: Model, data: GZSLDataset, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(module, "MOST_SAMPLES", 20)
+        monkeypatch.setattr(module, "MAX_SAMPLES", 20)
         test = rows_of_test(data)
         found = evaluate_model(model, data.features[test], data.labels[test])
         view = model_view(model, found)
@@ -236,7 +236,7 @@ class TestModel:
     def test_pictures(
         self, kind: Any, model: Model, data: GZSLDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr(module, "MOST_FILES", 10)
+        monkeypatch.setattr(module, "MAX_THUMBNAILS", 10)
         seeing = Model(model.cosmo, None, "pixels", "pixels-1")
         seeing._encoder = Pixels()
         test = rows_of_test(data)

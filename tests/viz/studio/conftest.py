@@ -1,4 +1,4 @@
-"""A real model on glyphs behind the real application, and a browser that asks it."""
+"""A model of glyphs behind the application, and a client."""
 
 from __future__ import annotations
 
@@ -17,27 +17,25 @@ from cosmo import ESZSL
 from cosmo.data import GZSLDataset, load_glyphs
 from cosmo.io.model import Model, fit_model
 from cosmo.viz.studio.app import make_app
-from cosmo.viz.studio.guard import Guard
-from cosmo.viz.studio.limits import Limits
-from cosmo.viz.studio.live import Live
-from cosmo.viz.studio.states import Samples
+from cosmo.viz.studio.auth import Authentication
+from cosmo.viz.studio.live import LiveModel, Samples
 
 TOKEN = "the-token-of-the-tests"
 
 
 class Browser:
-    """Asks an application, with cookie and header as the page does unless told otherwise."""
+    """HTTP client with the token and the header of the page."""
 
     token = TOKEN
 
-    def __init__(self, app: Guard) -> None:
+    def __init__(self, app: Authentication) -> None:
         self.app = app
 
     def headers(self, **more: str) -> dict[str, str]:
         return {"X-Cosmo-Token": TOKEN, "X-Cosmo": "1", **more}
 
     async def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
-        transport = httpx.ASGITransport(self.app)
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://studio") as client:
             return await client.request(method, path, **{"headers": self.headers(), **options})
 
@@ -83,27 +81,24 @@ def samples(data: GZSLDataset) -> Samples:
 
 
 @pytest.fixture(scope="session")
-def shared(model_file: Path, samples: Samples) -> Live:
-    return Live(Model.load(model_file), samples)
+def shared(model_file: Path, samples: Samples) -> LiveModel:
+    return LiveModel(Model.load(model_file), samples)
 
 
 @pytest.fixture
-def live(shared: Live) -> Iterator[Live]:
-    """A live model on samples; whatever a test keeps is taken back."""
+def live(shared: LiveModel) -> Iterator[LiveModel]:
+    """A live model on samples, reset after each test."""
     yield shared
-    shared.undo()
+    shared.reset()
 
 
 @pytest.fixture
-def open_browser() -> Callable[..., Browser]:
-    def opened(live: Live, **limits: Any) -> Browser:
-        return Browser(make_app(live, token=TOKEN, hosts=["studio"], limits=Limits(**limits)))
-
-    return opened
+def open_browser() -> Callable[[LiveModel], Browser]:
+    return lambda live: Browser(make_app(live, token=TOKEN, hosts=["studio"]))
 
 
 @pytest.fixture
-def browser(live: Live, open_browser: Callable[..., Browser]) -> Browser:
+def browser(live: LiveModel, open_browser: Callable[[LiveModel], Browser]) -> Browser:
     return open_browser(live)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosmo.viz.studio.states import Samples
+from cosmo.viz.studio.live import Samples
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ENVIRONMENT = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")}

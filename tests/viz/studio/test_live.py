@@ -1,4 +1,4 @@
-"""The live model: the same answers as the model itself, and classes that come and go."""
+"""The live model: the same predictions as the model, and added classes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from starlette.exceptions import HTTPException
 
 import cosmo
 from cosmo import ESZSL
 from cosmo.evaluation.evaluate import evaluate_model
 from cosmo.experts import make_unseen_expert
 from cosmo.io.model import Model, fit_model
-from cosmo.viz.page.packing import decompress
-from cosmo.viz.studio.limits import Refusal
-from cosmo.viz.studio.live import Live
-from cosmo.viz.studio.states import Samples
+from cosmo.viz.page.render import decompress
+from cosmo.viz.studio.live import LiveModel, Samples
 
 
-def check_preview(live: Live, model: Model, samples: Samples, values: list[float]) -> dict[str, Any]:
+def check_preview(live: LiveModel, model: Model, samples: Samples, values: list[float]) -> dict[str, Any]:
     """Compare a preview with an evaluation of the model that has the class; return the preview."""
     found = live.preview("between", values)
     before = evaluate_model(model, samples.rows, samples.labels)
@@ -44,7 +43,7 @@ def trained(data: Any, expert: str) -> Model:
 
 
 class TestPredict:
-    def test_as_the_model_explains(self, live: Live, model: Model, samples: Samples):
+    def test_as_the_model_explains(self, live: LiveModel, model: Model, samples: Samples):
         for row in samples.rows[::7]:
             record, told = live.predict(row), model.cosmo.explain(row[None])
             classes = told.classes
@@ -63,55 +62,50 @@ class TestPredict:
             assert classes[record["unseen" if taken else "seen"]] == record["answer"]
 
     @pytest.mark.parametrize("scale", [0.0, 1e6, 1e20])
-    def test_infinite_odds_are_still_json(self, live: Live, scale: float, samples: Samples):
+    def test_infinite_odds_are_still_json(self, live: LiveModel, scale: float, samples: Samples):
         record = live.predict(np.sign(samples.rows[0]) * scale)
         assert json.loads(json.dumps(record, allow_nan=False)) == record
 
-    def test_numbers_that_are_too_large(self, live: Live):
-        with pytest.raises(Refusal, match="the features are too large"):
+    def test_numbers_that_are_too_large(self, live: LiveModel):
+        with pytest.raises(HTTPException, match="features: too large"):
             live.predict(np.full(live.n_features, 3e38))
 
 
 class TestPreview:
     def test_is_the_evaluation_with_the_class(
-        self, live: Live, model: Model, samples: Samples, new_class: list[float]
+        self, live: LiveModel, model: Model, samples: Samples, new_class: list[float]
     ):
         found = check_preview(live, model, samples, new_class)
         assert found["taken"] > 0
         assert found["after"]["acc_ts"] < found["before"]["acc_ts"]  # those it took had been right
 
-    def test_changes_nothing(self, live: Live, samples: Samples, new_class: list[float]):
+    def test_changes_nothing(self, live: LiveModel, samples: Samples, new_class: list[float]):
         names, record, view = live.names, live.predict(samples.rows[0]), live.view()
         live.preview("between", new_class)
-        assert (live.names, live.kept, live.view()) == (names, [], view)
+        assert (live.names, live.added, live.view()) == (names, [], view)
         assert live.predict(samples.rows[0]) == record
 
     def test_on_top_of_a_kept_class(
-        self, live: Live, model: Model, samples: Samples, new_class: list[float], data: Any
+        self, live: LiveModel, model: Model, samples: Samples, new_class: list[float], data: Any
     ):
         first = data.descriptions.iloc[0].tolist()
-        live.keep("first", first, 5)
+        live.add_class("first", first)
         check_preview(live, model.add_classes({"first": first}), samples, new_class)
-
-    @pytest.mark.parametrize("expert", ["kernel", "lago"])  # each class by itself; all classes together
-    def test_whether_or_not_classes_are_scored_by_themselves(
-        self, expert: str, data: Any, samples: Samples, new_class: list[float]
-    ):
-        model = trained(data, expert)
-        check_preview(Live(model, samples), model, samples, np.clip(new_class, 0, 0.9).tolist())
 
     @pytest.mark.parametrize("measured", [True, False])
     def test_descriptions_that_the_expert_refuses(
         self, data: Any, samples: Samples, new_class: list[float], measured: bool
     ):
-        live = Live(trained(data, "lago"), samples if measured else None)
-        for ask in (live.preview, lambda *class_: live.keep(*class_, 5)):
-            with pytest.raises(Refusal, match="the class cannot be added: descriptions must be in 0..1"):
-                ask("too strong", new_class)
-        assert live.kept == []
+        live = LiveModel(trained(data, "lago"), samples if measured else None)
+        for call in (live.preview, live.add_class):
+            with pytest.raises(
+                HTTPException, match="the class cannot be added: descriptions must be in 0..1"
+            ):
+                call("too strong", new_class)
+        assert live.added == []
         assert live.predict(samples.rows[0])["answer"] in live.names
 
-    def test_neighbours_are_classes_alike(self, live: Live, data: Any):
+    def test_neighbours_are_classes_alike(self, live: LiveModel, data: Any):
         values = data.descriptions.iloc[4].tolist()
         neighbours = live.preview("twin", values)["neighbours"]
         assert neighbours[0] == [data.descriptions.index[4], pytest.approx(1.0)]
@@ -119,80 +113,77 @@ class TestPreview:
         assert len(alike) == 5
         assert alike == sorted(alike, reverse=True)
 
-    def test_of_nothing_at_all(self, live: Live):
+    def test_of_nothing_at_all(self, live: LiveModel):
         found = live.preview("nothing", [0.0] * len(live.attributes or []))
         assert found["neighbours"][0][1] == 0
 
     def test_without_samples(self, model: Model, new_class: list[float]):
-        found = Live(model).preview("between", new_class)
+        found = LiveModel(model).preview("between", new_class)
         assert (found["before"], found["after"], found["taken"], found["of"]) == (None, None, 0, 0)
         assert (found["taken_from"], found["examples"]) == ([], [])
         assert len(found["neighbours"]) == 5
 
     def test_samples_of_one_domain(self, model: Model, data: Any, new_class: list[float]):
         rows = data.split.test_unseen
-        found = Live(model, Samples(data.features[rows], data.labels[rows])).preview("between", new_class)
+        found = LiveModel(model, Samples(data.features[rows], data.labels[rows])).preview(
+            "between", new_class
+        )
         assert found["before"]["acc_tr"] is found["after"]["acc_h"] is None
         assert 0 <= found["after"]["acc_ts"] <= found["before"]["acc_ts"]
 
 
 class TestKeep:
-    def test_and_undo(self, live: Live, samples: Samples, new_class: list[float]):
+    def test_and_undo(self, live: LiveModel, samples: Samples, new_class: list[float]):
         names, before = live.names, live.predict(samples.rows[0])
-        live.keep("between", new_class, 5)
+        live.add_class("between", new_class)
         assert live.names == [*names, "between"]
-        assert live.kept == ["between"]
+        assert live.added == ["between"]
         record = live.predict(samples.rows[0])
         assert record["classes"] == live.names
         assert record["unseen_mass"] != before["unseen_mass"]
-        live.undo()
-        assert (live.names, live.kept) == (names, [])
+        live.reset()
+        assert (live.names, live.added) == (names, [])
         assert live.predict(samples.rows[0]) == before
 
     def test_the_loaded_model_stays_as_it_is(self, model: Model, new_class: list[float]):
-        live = Live(model)
+        live = LiveModel(model)
         n_classes, combination = len(model.classes), model.cosmo.combination_
-        live.keep("between", new_class, 5)
+        live.add_class("between", new_class)
         assert len(model.classes) == n_classes
         assert model.cosmo.combination_ is combination
 
-    def test_saved(self, live: Live, model: Model, samples: Samples, new_class: list[float], tmp_path: Path):
-        live.keep("between", new_class, 5)
-        with live.saved() as file:
-            tmp_path.joinpath("m.cosmo").write_bytes(file.read())
+    def test_saved(
+        self, live: LiveModel, model: Model, samples: Samples, new_class: list[float], tmp_path: Path
+    ):
+        live.add_class("between", new_class)
+        live.save(tmp_path / "m.cosmo")
         found = cosmo.load(tmp_path / "m.cosmo")
         expected = model.add_classes({"between": new_class})
         np.testing.assert_array_equal(found.predict(samples.rows), expected.predict(samples.rows))
         assert found.classes.index[-1] == "between"
 
-    def test_views_follow(self, live: Live, new_class: list[float]):
+    def test_views_follow(self, live: LiveModel, new_class: list[float]):
         before = decompress(live.view())
-        live.keep("between", new_class, 5)
+        live.add_class("between", new_class)
         after = decompress(live.view())
         assert after["sets"][0]["classes"]["names"] == [*before["sets"][0]["classes"]["names"], "between"]
-        live.undo()
+        live.reset()
         assert decompress(live.view()) == before
 
-    def test_twice_the_same(self, live: Live, new_class: list[float]):
-        live.keep("between", new_class, 5)
-        for ask in (live.preview, lambda *class_: live.keep(*class_, 5)):
-            with pytest.raises(Refusal, match="there is a class 'between' already"):
-                ask("between", new_class)
+    def test_twice_the_same(self, live: LiveModel, new_class: list[float]):
+        live.add_class("between", new_class)
+        for call in (live.preview, live.add_class):
+            with pytest.raises(HTTPException, match="there is a class 'between' already"):
+                call("between", new_class)
 
-    def test_not_more_than_allowed(self, live: Live, new_class: list[float]):
-        for name in "ab":
-            live.keep(f"new {name}", new_class, 2)
-        with pytest.raises(Refusal, match="2 classes are kept already"):
-            live.keep("new c", new_class, 2)
-
-    def test_survives_previews_at_the_same_time(self, live: Live, new_class: list[float]):
+    def test_survives_previews_at_the_same_time(self, live: LiveModel, new_class: list[float]):
         failed: list[BaseException] = []
         begin = threading.Barrier(6)
 
         def work(k: int) -> None:
             try:
                 begin.wait(10)
-                live.keep(f"kept {k}", new_class, 50)
+                live.add_class(f"kept {k}", new_class)
                 for _ in range(3):
                     live.preview(f"preview {k}", new_class)
                 live.predict(np.zeros(live.n_features))
@@ -205,53 +196,54 @@ class TestKeep:
         for thread in threads:
             thread.join(60)
         assert failed == []
-        assert sorted(live.kept) == [f"kept {k}" for k in range(6)]
-        assert live.names[-6:] == live.kept
+        assert sorted(live.added) == [f"kept {k}" for k in range(6)]
+        assert live.names[-6:] == live.added
 
 
 class TestViews:
     def test_of_a_run(self, model: Model, new_class: list[float]):
         view = {"format": 1, "kind": "run", "title": "A run", "lead": "One.", "arrays": [], "sets": []}
-        live = Live(model, view=view)
+        live = LiveModel(model, view=view)
         assert decompress(live.view()) == view
-        live.keep("between", new_class, 5)
-        assert decompress(live.view())["lead"].startswith("One. Kept classes (between) take part")
+        live.add_class("between", new_class)
+        assert decompress(live.view())["lead"].startswith(
+            "One. Added classes (between) are in new predictions"
+        )
 
     def test_of_the_recorded_validation(self, model: Model):
-        view = decompress(Live(model).view())
+        view = decompress(LiveModel(model).view())
         assert view["kind"] == "studio"
         assert view["sets"][0]["stage"] == "validation"
 
     def test_of_many_samples(self, model: Model, samples: Samples):
         again = np.tile(np.arange(len(samples.rows)), 20_400 // len(samples.rows) + 1)
-        live = Live(model, Samples(samples.rows[again], samples.labels[again]))
+        live = LiveModel(model, Samples(samples.rows[again], samples.labels[again]))
         assert live.preview("x", [0.5] * len(live.attributes or []))["of"] == 20_000
 
     def test_samples_of_unknown_classes(self, model: Model, samples: Samples):
         labels = pd.Index(["what"] * len(samples.rows))
         with pytest.raises(ValueError, match="have no description: 'what'"):
-            Live(model, Samples(samples.rows, labels))
+            LiveModel(model, Samples(samples.rows, labels))
 
 
 class TestNumberedClasses:
     @pytest.fixture
-    def live(self, data: Any) -> Live:
+    def live(self, data: Any) -> LiveModel:
         codes = data.descriptions.index.get_indexer(data.labels)
         table = data.descriptions.set_axis(range(len(data.descriptions)), axis=0)
         train = data.split.trainval
         model = fit_model(data.features[train], codes[train], table, unseen=ESZSL(1.0, 1.0))
-        return Live(model, Samples(data.features[::9], pd.Index(codes[::9])))
+        return LiveModel(model, Samples(data.features[::9], pd.Index(codes[::9])))
 
-    def test_are_kept_as_numbers(self, live: Live, new_class: list[float], tmp_path: Path):
-        live.keep("77", new_class, 5)
+    def test_are_kept_as_numbers(self, live: LiveModel, new_class: list[float], tmp_path: Path):
+        live.add_class("77", new_class)
         assert live.names[-1] == "77"
-        with live.saved() as file:
-            tmp_path.joinpath("m.cosmo").write_bytes(file.read())
+        live.save(tmp_path / "m.cosmo")
         assert Model.load(tmp_path / "m.cosmo").classes.index[-1] == 77
 
     @pytest.mark.parametrize("name", ["okapi", "7.5", "-3", "٣", "9" * 30])
-    def test_other_names_are_refused(self, live: Live, new_class: list[float], name: str):
-        with pytest.raises(Refusal, match="are whole numbers"):
+    def test_other_names_are_refused(self, live: LiveModel, new_class: list[float], name: str):
+        with pytest.raises(HTTPException, match="are whole numbers"):
             live.preview(name, new_class)
-        with pytest.raises(Refusal, match="already"):
+        with pytest.raises(HTTPException, match="already"):
             live.preview("7", new_class)

@@ -1,38 +1,56 @@
-"""A view as one HTML page that needs no other file, and back."""
+"""Encode views (arrays, images, JSON) and render them as one self-contained HTML page."""
 
 from __future__ import annotations
 
 import base64
+import binascii
 import hashlib
+import io
 import json
+import math
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 import jinja2
+import numpy as np
 from markupsafe import Markup
+from numpy.typing import ArrayLike, NDArray
+from PIL import Image, ImageOps
 
 from cosmo.data import DataError
-from cosmo.viz.page.packing import compress, decompress
+from cosmo.data.dataset import ItemError
+from cosmo.data.images import read_image
 
 __all__ = ["read_view", "render_page"]
 
+FORMAT = 1
+MAX_THUMBNAILS = 600  # of image files
+_KINDS = ("run", "evaluation", "comparison", "paper", "studio")
+_MAX_VIEW_BYTES = 200_000_000  # decompressed
+_MAX_PIXEL_BYTES = 2_600_000  # of image arrays, so that a page stays well below 5 MB
+_SIDE = 64  # pixels of a thumbnail
 _STATIC = files("cosmo.viz.page").joinpath("static")
 _VIEW = re.compile(r'<script\b[^<>]{0,200}\bid="view"[^<>]{0,200}>')
 
 
 def render_page(view: Mapping[str, Any], *, live: Mapping[str, Any] | None = None) -> str:
-    """Return the page of a view: styles, scripts and data inline, nothing from anywhere else.
+    """Return the HTML page of a view, with inline styles, scripts and data.
 
-    The page forbids itself, by a content security policy, every script and style but its own.
+    A content security policy allows the page its own script and style only.
 
     Parameters
     ----------
     view : dict
-        As the functions of `cosmo.viz.page.views` make it.
+        From one of the functions in `cosmo.viz.page`.
     live : dict, optional
-        What the page needs to know of the server behind it; None for a file.
+        Facts about the server behind the page; None for a file.
+
+    Returns
+    -------
+    page : str
 
     Examples
     --------
@@ -41,12 +59,7 @@ def render_page(view: Mapping[str, Any], *, live: Mapping[str, Any] | None = Non
     >>> read_view(page)["title"]
     'Birds'
     """
-    style = _STATIC.joinpath("style.css").read_text("utf-8")
-    names = sorted(one.name for one in _STATIC.iterdir() if one.name.endswith(".js"))
-    script = "\n".join(_STATIC.joinpath(name).read_text("utf-8") for name in names)
-    for content, end in ((style, "</style"), (script, "</script")):
-        if end in content.lower():
-            raise ValueError(f"a file of the page has {end!r} in it, which would end it there")
+    style, script = _assets()
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string(_STATIC.joinpath("page.html").read_text("utf-8"))
     return template.render(
@@ -55,43 +68,204 @@ def render_page(view: Mapping[str, Any], *, live: Mapping[str, Any] | None = Non
         script=Markup(script),
         view=compress(view),
         live=_json_in_html(live),
-        csp=_policy(style, script, live=live is not None),
+        csp=content_security_policy(live=live is not None),
     )
 
 
 def read_view(page: str) -> dict[str, Any]:
-    """Return the view of a page that `render_page` made, for example of a report written earlier.
+    """Return the view of a page that `render_page` made, for example of an earlier report.
+
+    Parameters
+    ----------
+    page : str
+        HTML.
+
+    Returns
+    -------
+    view : dict
 
     Raises
     ------
     DataError
-        If it is no such page, or damaged.
+        If it is another page, or damaged.
+
+    Examples
+    --------
+    >>> read_view("<html></html>")
+    Traceback (most recent call last):
+    cosmo.data.dataset.DataError: this is not a report of cosmo, or it is truncated: it contains no view
     """
     found = _VIEW.search(page)
     end = -1 if found is None else page.find("</script>", found.end())
     if found is None or end < 0:
-        raise DataError("this is not a report of cosmo, or it is cut off: it carries no view")
+        raise DataError("this is not a report of cosmo, or it is truncated: it contains no view")
     return decompress(page[found.end() : end])
 
 
+def content_security_policy(*, live: bool) -> str:
+    """Return the policy of a page; a live page may also send requests to its own server."""
+    style, script = (
+        base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() for content in _assets()
+    )
+    return (
+        f"default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'" + ("; connect-src 'self'" if live else "")
+    )
+
+
+def _assets() -> tuple[str, str]:
+    """Return style and script; script files are joined in the order of their names."""
+    scripts = sorted((one for one in _STATIC.iterdir() if one.name.endswith(".js")), key=lambda one: one.name)
+    style = _STATIC.joinpath("style.css").read_text("utf-8")
+    return style, "\n".join(one.read_text("utf-8") for one in scripts)
+
+
 def _json_in_html(value: Any) -> Markup:
-    """Return JSON that cannot end the element it stands in."""
+    """Return JSON that cannot close its HTML element."""
     text = json.dumps(value, allow_nan=False)
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return Markup(text)
 
 
-def _policy(style: str, script: str, *, live: bool) -> str:
-    def digest(content: str) -> str:
-        return base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+class Arrays:
+    """The arrays of a view; equal arrays are stored once.
 
-    rules = [
-        "default-src 'none'",
-        f"script-src 'sha256-{digest(script)}'",
-        f"style-src 'sha256-{digest(style)}'",
-        "img-src data: blob:",
-        "base-uri 'none'",
-        "form-action 'none'",
-    ]
-    return "; ".join([*rules, "connect-src 'self'"] if live else rules)
+    Examples
+    --------
+    >>> arrays = Arrays()
+    >>> arrays.add([0.5, 1.0], "f8"), arrays.add([1, 2], "u2"), arrays.add([0.5, 1.0], "f8")
+    (0, 1, 0)
+    >>> arrays.entries[1]
+    {'type': 'u2', 'shape': [2], 'data': 'AQACAA=='}
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self._places: dict[tuple[str, tuple[int, ...], bytes], int] = {}
+
+    def add(self, values: ArrayLike, kind: str) -> int:
+        """Store an array as numbers of a kind ("f8", "f4", "u1", "u2", "u4", "i4"); return its index."""
+        stored = np.ascontiguousarray(values, dtype=f"<{kind}")
+        key = kind, stored.shape, stored.tobytes()
+        if key not in self._places:
+            self._places[key] = len(self.entries)
+            data = base64.b64encode(key[2]).decode()
+            self.entries.append({"type": kind, "shape": list(stored.shape), "data": data})
+        return self._places[key]
+
+
+def to_json_value(value: Any) -> Any:
+    """Return a value with Python's own numbers, and None for those that are not finite.
+
+    Examples
+    --------
+    >>> to_json_value({"acc": np.float32(0.5), "none": [float("nan"), np.int64(3), "text"]})
+    {'acc': 0.5, 'none': [None, 3, 'text']}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): to_json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [to_json_value(item) for item in value]
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return None if value is None else str(value)
+
+
+def compress(view: Mapping[str, Any]) -> str:
+    """Return a view as base64 of zlib of JSON.
+
+    Examples
+    --------
+    >>> decompress(compress({"format": 1, "kind": "run", "arrays": [], "sets": []}))["kind"]
+    'run'
+    """
+    content = json.dumps(view, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # UTF-8 has no bytes for half of a surrogate pair, which a name may contain.
+    return base64.b64encode(zlib.compress(content.encode("utf-8", "replace"), 9)).decode()
+
+
+def decompress(text: str) -> dict[str, Any]:
+    """Return the view in a text that `compress` made; DataError if it is damaged, too large or foreign."""
+    try:
+        reader = zlib.decompressobj()
+        content = reader.decompress(base64.b64decode("".join(text.split()), validate=True), _MAX_VIEW_BYTES)
+    except (binascii.Error, ValueError, zlib.error) as error:
+        raise DataError(f"the view cannot be decompressed: {error}") from error
+    if reader.unconsumed_tail:
+        raise DataError(f"the view is larger than {_MAX_VIEW_BYTES} bytes")
+    if not reader.eof or reader.unused_data:
+        raise DataError("the view is truncated or has data after its end; write the report again")
+    try:
+        view = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"the view is not JSON: {type(error).__name__}") from error
+    if not isinstance(view, dict) or view.get("format") != FORMAT:
+        raise DataError(f"the view is not of format {FORMAT}, which this version of cosmo reads")
+    if view.get("kind") not in _KINDS or not all(
+        isinstance(view.get(part), list) and all(isinstance(one, dict) for one in view[part])
+        for part in ("arrays", "sets")
+    ):
+        raise DataError("the view lacks its kind, arrays or sets")
+    return view
+
+
+def atlas_of_arrays(images: NDArray[Any]) -> dict[str, Any] | None:
+    """Return image arrays as one PNG, as many as a page can hold, each at most 64 pixels wide and high.
+
+    Parameters
+    ----------
+    images : array of shape (n_samples, height, width[, 1, 3 or 4])
+        Bytes, or fractions if all values are in 0..1.
+
+    Examples
+    --------
+    >>> atlas = atlas_of_arrays(np.zeros((5, 8, 8), dtype=np.uint8))
+    >>> atlas["width"], atlas["height"], atlas["columns"], atlas["count"]
+    (8, 8, 3, 5)
+    """
+    if not len(images):
+        return None
+    height, width = images.shape[1:3]
+    scale = min(1.0, _SIDE / max(height, width))
+    size = max(1, round(scale * width)), max(1, round(scale * height))
+    bytes_each = math.prod(size) * (images.shape[3] if images.ndim == 4 else 1)
+    pixels = np.asarray(images[: max(1, _MAX_PIXEL_BYTES // bytes_each)])
+    if pixels.dtype != np.uint8:
+        largest = 1.0 if pixels.max() <= 1 else 255.0
+        pixels = np.rint(255 / largest * np.clip(pixels, 0, largest)).astype(np.uint8)
+    if pixels.ndim == 4 and pixels.shape[3] == 1:
+        pixels = pixels[..., 0]
+    return _atlas((Image.fromarray(one).resize(size) for one in pixels), size, len(pixels), "PNG")
+
+
+def atlas_of_files(paths: Sequence[Any]) -> dict[str, Any] | None:
+    """Return the centre squares of the first 600 image files as one JPEG; unreadable ones are grey."""
+
+    def thumbnail(path: Any) -> Image.Image:
+        try:
+            return ImageOps.fit(read_image(path, _SIDE), (_SIDE, _SIDE))
+        except ItemError:
+            return Image.new("RGB", (_SIDE, _SIDE), "grey")
+
+    shown = paths[:MAX_THUMBNAILS]
+    return _atlas(map(thumbnail, shown), (_SIDE, _SIDE), len(shown), "JPEG") if len(shown) else None
+
+
+def _atlas(images: Iterable[Image.Image], size: tuple[int, int], count: int, kind: str) -> dict[str, Any]:
+    width, height = size
+    columns = math.ceil(math.sqrt(count))
+    sheet: Image.Image | None = None
+    for place, image in enumerate(images):
+        if sheet is None:
+            sheet = Image.new(image.mode, (columns * width, math.ceil(count / columns) * height))
+        sheet.paste(image, (place % columns * width, place // columns * height))
+    assert sheet is not None  # There is at least one image.
+    content = io.BytesIO()
+    sheet.save(content, kind, **({"optimize": True} if kind == "PNG" else {"quality": 70}))
+    uri = f"data:image/{kind.lower()};base64,{base64.b64encode(content.getvalue()).decode()}"
+    return {"uri": uri, "width": width, "height": height, "columns": columns, "count": count}

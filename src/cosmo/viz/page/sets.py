@@ -1,4 +1,4 @@
-"""One set of a view: curves, gates and samples of some ways to combine two experts, as plain values."""
+"""One set of a view, with its tables: curves, gates and samples of several ways to combine two experts."""
 
 from __future__ import annotations
 
@@ -8,34 +8,41 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo.classifier.combinations import Combination, GatedMixture
 from cosmo.data.splits import gating_split
+from cosmo.evaluation.evaluate import ModelEvaluation
 from cosmo.gates import ConfidenceGate, Gate
-from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc
+from cosmo.metrics.accuracy import GZSLScores, fpr_at_tpr, gate_auc
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.viz.page.packing import Arrays, plain
+from cosmo.viz.page.render import Arrays, to_json_value
 
-__all__ = ["Way", "set_view"]
+_TOP = 5  # classes of each expert in a walk-through
+_MEASURES = (
+    "Acc_ts: accuracy on unseen classes; Acc_tr: on seen classes; both per class, predicted among all "
+    "classes, in percent. Acc_H: their harmonic mean. AUSUC: area under the exact seen-unseen curve."
+)
+CHOSEN = "Operating points were chosen on held-out training data; the test set was opened once."
+_INTERVALS = "Intervals (95 %) resample rows within classes."
 
-_SHOWN = 5  # classes of each expert in a walk-through
+Table = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Way:
-    """A fitted combination and what both experts said about the samples that it is shown on.
+    """A fitted combination and the labelled outputs of both experts that it is shown on.
 
     Parameters
     ----------
     name : str
     combination : Combination
     outputs : ExpertOutputs or OutputsSummary
-        Labelled.
     validation : ExpertOutputs or OutputsSummary, optional
-        Of the validation stage, where the gate is measured.
+        Outputs of the validation stage, on which the gate is measured.
     family : str, optional
-        The expert, where there are several.
+        Name of the expert, if there are several.
     """
 
     name: str
@@ -64,34 +71,22 @@ def set_view(
     Parameters
     ----------
     arrays : Arrays
-        Of the view; grows.
+        Arrays of the view; the set adds its own.
+    name : str
     ways : sequence of Way
-        On the same samples, in the same order, with equally many seen and unseen classes.
+        On the same samples in the same order, with the same numbers of seen and unseen classes.
     classes : labels
-        Of the columns of `[seen | unseen]`.
-    main : Way, optional
-        Selected when the page opens; the walk-through is its own, the gates are those of its family.
-        Default: the last.
-    counted : (int, int), optional
-        Over how many seen and unseen classes accuracies are averaged. Default: all.
-    facts, tables, points
+        Of the columns `[seen | unseen]`.
+    main : Way, default=the last
+        Selected when the page opens; the walk-through shows it, and the gates are those of its family.
+    counted : (int, int), default=all
+        Numbers of seen and unseen classes over which accuracies are averaged.
+    facts, tables, points : sequence, default=()
         As the page has them.
     descriptions : dict, optional
         Sentences by class.
     samples : dict, optional
-        `names`, `texts` and `pictures`, where there are any.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from cosmo.classifier.combinations import CalibratedStacking
-    >>> seen, joint = np.array([[0.9, 0.1]]), np.array([[0.3, 0.5, 0.2]])
-    >>> said = ExpertOutputs.from_joint(
-    ...     seen, joint, pd.Index(["a", "b"]), pd.Index(["z"]), target=np.array([1]))
-    >>> way = Way("alone", CalibratedStacking(0.0).fit(said), said)
-    >>> found = set_view(Arrays(), "few", [way], said.classes)
-    >>> found["classes"], found["counted"], found["curves"][0]["chosen_on"]
-    ({'names': ['a', 'b', 'z'], 'seen': 2, 'descriptions': None}, [2, 1], 'no data (fixed at 0)')
+        `names`, `texts` and `pictures`, each optional.
     """
     main = ways[-1] if main is None else main
     outputs = main.outputs
@@ -105,11 +100,11 @@ def set_view(
     return {
         "name": name,
         "facts": [[str(label), str(text)] for label, text in facts],
-        "tables": plain(list(tables)),
+        "tables": to_json_value(list(tables)),
         "classes": {
             "names": [str(label) for label in labels],
             "seen": n_seen,
-            "descriptions": descriptions and [plain(descriptions.get(label)) for label in labels],
+            "descriptions": descriptions and [to_json_value(descriptions.get(label)) for label in labels],
         },
         "counted": [int(number) for number in counted],
         "samples": {
@@ -117,7 +112,7 @@ def set_view(
             **{part: (samples or {}).get(part) for part in ("names", "texts", "pictures")},
         },
         "curves": [_curve(arrays, way, code, main=way is main) for way in ways],
-        "points": plain(list(points)),
+        "points": to_json_value(list(points)),
         "gates": _gates(arrays, [way for way in ways if way.family == main.family], main),
         "walk": _walk(arrays, main, code),
     }
@@ -191,7 +186,7 @@ def _gate_weights(gate: Gate) -> dict[str, Any] | None:
         for t in gate.temperatures
         for rank in ranks
     ]
-    return {"labels": labels, "values": plain(gate.weights_)}
+    return {"labels": labels, "values": to_json_value(gate.weights_)}
 
 
 def _walk(arrays: Arrays, way: Way, code: str) -> dict[str, Any] | None:
@@ -216,8 +211,159 @@ def _walk(arrays: Arrays, way: Way, code: str) -> dict[str, Any] | None:
 def _best(proba: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
     """Return columns and values of the few largest of each row, descending; of equal ones the first."""
     left, rows = proba.copy(), np.arange(len(proba))
-    columns = np.empty((len(proba), min(_SHOWN, proba.shape[1])), dtype=np.intp)
+    columns = np.empty((len(proba), min(_TOP, proba.shape[1])), dtype=np.intp)
     for k in range(columns.shape[1]):  # a few maxima are cheaper than a sort
         columns[:, k] = left.argmax(axis=1)
         left[rows, columns[:, k]] = -1
     return columns, np.take_along_axis(proba, columns, axis=1)
+
+
+def results_table(results: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the table of `Experiment.to_dict()["results"]`."""
+    return {
+        "title": "Ways of combining the experts, on test",
+        "columns": ["method", "Acc_ts", "Acc_tr", "Acc_H", "95 % interval", "AUSUC", "95 % interval"],
+        "rows": [
+            [
+                row["name"],
+                *(_rounded(100 * row[name]) for name in GZSLScores._fields),
+                _interval(row["acc_h_95"]),
+                _rounded(100 * row["ausuc"]),
+                _interval(row["ausuc_95"]),
+            ]
+            for row in results
+        ],
+        "note": f"{_MEASURES} {CHOSEN} {_INTERVALS}",
+    }
+
+
+def accuracies_table(evaluation: ModelEvaluation) -> Table:
+    """Return the accuracies of a model, with intervals."""
+    measures = zip(
+        ("Acc_ts (unseen)", "Acc_tr (seen)", "Acc_H", "AUSUC"),
+        (*evaluation.scores, evaluation.ausuc),
+        (*evaluation.intervals, evaluation.ausuc_interval),
+        strict=True,
+    )
+    return {
+        "title": "Accuracies",
+        "columns": ["measure", "percent", "95 % interval"],
+        "rows": [[label, _rounded(100 * value), _interval(around)] for label, value, around in measures],
+        "note": f"{_MEASURES} Classes without samples do not count. {_INTERVALS}",
+    }
+
+
+def confusions_table(evaluation: ModelEvaluation) -> Table:
+    """Return the most frequent confusions of a model."""
+    confusions = evaluation.confusions.head(20).to_numpy().tolist()
+    return {
+        "title": "Most frequent confusions",
+        "columns": ["true class", "predicted", "times"],
+        "rows": [[str(truth), str(predicted), times] for truth, predicted, times in confusions],
+        "note": "At the operating point of the model.",
+    }
+
+
+def _rounded(value: float) -> float | None:
+    return to_json_value(round(float(value), 6))
+
+
+def as_percent(share: float | None) -> str:
+    """Return a fraction as text."""
+    return "unknown" if share is None else f"{100 * share:.1f} %"
+
+
+def _interval(around: Sequence[float | None]) -> str:
+    low, high = (to_json_value(value) for value in around)
+    return "" if low is None or high is None else f"{100 * low:.1f} – {100 * high:.1f}"
+
+
+def summary_table(summary: pd.DataFrame) -> Table:
+    """Return the table of `cosmo.evaluation.run.summarise`."""
+    columns = ("Acc_ts", "Acc_tr", "Acc_H", "AUSUC")
+
+    def cell(row: pd.Series, block: str, name: str) -> str:
+        return f"{row[block, name]:.1f} ± {row['±' if block == 'mean' else 'lead ±', name]:.1f}"
+
+    return {
+        "title": "Means of the repetitions",
+        "columns": ["method", *columns, "lead in Acc_H", "lead in AUSUC"],
+        "rows": [
+            [
+                str(method),
+                *(cell(row, "mean", name) for name in columns),
+                *("" if method == summary.index[-1] else cell(row, "lead", name) for name in columns[2:]),
+            ]
+            for method, row in summary.iterrows()
+        ],
+        "note": "Percent, ± 95 % interval over seeds; lead: the last row minus the row, seed by seed. Curves "
+        "and samples are those of the first seed.",
+    }
+
+
+def comparison_table(table: pd.DataFrame) -> Table:
+    """Return the table of `cosmo.evaluation.compare.compare`, with published figures."""
+    measures = {"T1": "t1", "Acc_ts": "acc_ts", "Acc_tr": "acc_tr", "Acc_H": "acc_h", "AUSUC": "ausuc"}
+    notes = dict.fromkeys(
+        f"{row['method']}, {row['way']}: {row['note']}" for _, row in table.iterrows() if row["note"]
+    )
+    return {
+        "title": "All methods, on test",
+        "columns": [
+            "method",
+            "way",
+            *measures,
+            "Acc_H, 95 %",
+            "AUSUC, 95 %",
+            "CPU s",
+            *(f"{name} published" for name in measures),
+        ],
+        "rows": [
+            [
+                row["method"],
+                row["way"],
+                *(_rounded(row[key]) for key in measures.values()),
+                *(f"{row[f'{key}_low']:.1f} – {row[f'{key}_high']:.1f}" for key in ("acc_h", "ausuc")),
+                _rounded(row["cpu_seconds"]),
+                *(_rounded(row[f"published_{key}"]) for key in measures.values()),
+            ]
+            for _, row in table.iterrows()
+        ],
+        "note": f"{_MEASURES} T1: unseen samples among unseen classes. {_INTERVALS} CPU s: choosing "
+        "parameters and training, both stages. Published figures are on other features (ResNet-101), so only "
+        f"order and rough size compare. {' '.join(f'{note}.' for note in notes)}".strip(),
+    }
+
+
+def way_name(method: str, way: str) -> str:
+    """Return the name of a way of combining a method, such as "LAGO + COSMO"."""
+    return method if way == "alone" else f"{method} + {way}"
+
+
+def published_points(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the points of the same table whose two published accuracies are known."""
+    known = table.dropna(subset=["published_acc_ts", "published_acc_tr"])
+    return [
+        {
+            "name": f"{way_name(row['method'], row['way'])} (published)",
+            "acc_ts": row["published_acc_ts"] / 100,
+            "acc_tr": row["published_acc_tr"] / 100,
+            "note": "; ".join(filter(None, ["as published, on other features", row["note"]])),
+        }
+        for _, row in known.iterrows()
+    ]
+
+
+def curves_table(ways: Sequence[Way]) -> Table:
+    """Return the accuracies at the chosen operating points."""
+    rows = []
+    for way in ways:
+        curve = way.combination.curve(way.outputs)
+        at = curve.at(way.combination.operating_point_.threshold)
+        rows.append([way.name, *(_rounded(100 * value) for value in (*at, curve.area))])
+    return {
+        "title": "At the chosen points, on test",
+        "columns": ["method", "Acc_ts", "Acc_tr", "Acc_H", "AUSUC"],
+        "rows": rows,
+        "note": _MEASURES,
+    }

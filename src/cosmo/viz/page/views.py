@@ -1,8 +1,7 @@
-"""Views: what a page shows of a result, as plain values.
+"""Views: the content of a page as JSON values.
 
-A view has sets, one for each data set (`cosmo.viz.page.sets`). The page computes everything else from these
-(accuracies at any threshold, verdicts, smoothing), by the formulas of `cosmo.mixture`
-and `cosmo.metrics`.
+A view has one set per data set (`cosmo.viz.page.sets`). The page computes everything else from it (accuracies
+at any threshold, verdicts, smoothing), by the formulas of `cosmo.mixture` and `cosmo.metrics`.
 """
 
 from __future__ import annotations
@@ -22,36 +21,40 @@ from cosmo.evaluation.compare import CandidateResult
 from cosmo.evaluation.evaluate import ModelEvaluation
 from cosmo.evaluation.run import Experiment
 from cosmo.io.model import Model, card_text
-from cosmo.viz.page.packing import FORMAT, Arrays
-from cosmo.viz.page.pictures import MOST_FILES, atlas_of_arrays, atlas_of_files
-from cosmo.viz.page.sets import Way, set_view
-from cosmo.viz.page.tables import (
+from cosmo.viz.page.render import FORMAT, MAX_THUMBNAILS, Arrays, atlas_of_arrays, atlas_of_files
+from cosmo.viz.page.sets import (
     CHOSEN,
+    Way,
     accuracies_table,
+    as_percent,
     comparison_table,
+    confusions_table,
     curves_table,
-    mistakes_table,
-    percent,
     published_points,
     results_table,
+    set_view,
     summary_table,
     way_name,
 )
 
-__all__ = ["MOST_SAMPLES", "comparison_view", "experiment_view", "model_view", "paper_view"]
+__all__ = ["comparison_view", "experiment_view", "model_view", "paper_view"]
 
-MOST_SAMPLES = 20_000  # of an evaluation; a page of more would be slow to open
-_LETTERS = 400  # of a text
+MAX_SAMPLES = 20_000  # of an evaluation; a page with more is slow to open
+_MAX_CHARACTERS = 400  # of a text
 
 
 def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None) -> dict[str, Any]:
-    """Return the view of a run: every way of combining the experts, on test.
+    """Return the view of a run: all ways of combining the experts, on test.
 
     Parameters
     ----------
     experiment : Experiment
     summary : DataFrame, optional
-        Of repetitions, see `cosmo.evaluation.run.summarise`.
+        Summary of repetitions, from `cosmo.evaluation.run.summarise`.
+
+    Returns
+    -------
+    view : dict
 
     Examples
     --------
@@ -63,7 +66,8 @@ def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None)
     """
     run, data, test = experiment.to_dict(), experiment.dataset, experiment.test
     about, settings, facts = run["dataset"], run["settings"], run["facts"]
-    decided = ", ".join(f"{name} {value:.3g}" for name, value in run["unseen_expert"].items())
+    parameters = ", ".join(f"{name} {value:.3g}" for name, value in run["unseen_expert"].items())
+    unseen_expert = f"{settings['unseen']} ({parameters})" if parameters else settings["unseen"]
     arrays = Arrays()
     ways = [
         Way(name, rule, test, experiment.model.validation_outputs_)
@@ -82,13 +86,13 @@ def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None)
             ("attributes", str(about["attributes"])),
             (
                 "seen expert",
-                f"{settings['seen']}: {percent(facts['seen_expert_accuracy'])} right on test rows of seen "
-                "classes, among seen classes",
+                f"{settings['seen']}: {as_percent(facts['seen_expert_accuracy'])} correct on test rows of "
+                "seen classes, among seen classes",
             ),
             (
                 "unseen expert",
-                f"{settings['unseen']}{f' ({decided})' if decided else ''}: T1 {percent(facts['zsl_t1'])} on "
-                "test rows of unseen classes, among unseen classes",
+                f"{unseen_expert}: T1 {as_percent(facts['zsl_t1'])} on test rows of unseen classes, among "
+                "unseen classes",
             ),
             ("gate", f"{settings['gate']}: {_detection(facts, 'gate')}"),
             ("max-softmax", f"for comparison: {_detection(facts, 'max_softmax')}"),
@@ -99,43 +103,48 @@ def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None)
             results_table(run["results"]),
             *([] if summary is None else [summary_table(summary)]),
         ],
-        samples=_of_dataset(data, rows),
+        samples=_dataset_samples(data, rows),
     )
     lead = (
-        f"{about['samples']} samples with {about['features']} features; {about['seen_classes']} classes with "
-        f"examples and {about['unseen_classes']} known only by a description of {about['attributes']} "
-        f"attributes. {CHOSEN}"
+        f"{about['samples']} samples with {about['features']} features; {about['seen_classes']} seen "
+        f"classes, and {about['unseen_classes']} unseen classes with a description of {about['attributes']} "
+        f"attributes only. {CHOSEN}"
     )
     return _view("run", f"Generalized zero-shot learning on {data.name}", lead, arrays, [one])
 
 
 def _detection(facts: Mapping[str, float | None], gate: str) -> str:
-    auc, fpr = (percent(facts[f"{gate}_{measure}"]) for measure in ("auc", "fpr95"))
+    auc, fpr = (as_percent(facts[f"{gate}_{measure}"]) for measure in ("auc", "fpr95"))
     return f"on Gating-Val AUC {auc}, FPR at 95 % TPR {fpr}"
 
 
 def model_view(
     model: Model,
-    found: ModelEvaluation | None = None,
+    evaluation: ModelEvaluation | None = None,
     *,
     kind: Literal["evaluation", "studio"] = "studio",
     name: str = "samples",
     items: Any = None,
 ) -> dict[str, Any]:
-    """Return the view of a model: on labelled samples, or on what its file tells of the validation.
+    """Return the view of a model: on labelled samples, or on the validation stage in its file.
 
     Parameters
     ----------
     model : Model
-    found : ModelEvaluation, optional
-        Of samples; at most `MOST_SAMPLES` of them are shown. Without it the recorded validation is shown,
-        whose classes have no names.
-    kind : {"evaluation", "studio"}
-    name : str
-        Of the samples.
-    items : texts or paths of pictures, optional
-        The samples as they were given, in the order of `found`. The studio shows them in this order; the
-        page of an evaluation of many pictures begins with a few of all classes, since it carries only those.
+    evaluation : ModelEvaluation, optional
+        At most `MAX_SAMPLES` of its samples are shown. Without it the validation stage is shown, whose
+        classes have no names.
+    kind : {"evaluation", "studio"}, default="studio"
+    name : str, default="samples"
+        Name of the samples.
+    items : sequence of texts or of image paths, optional
+        The samples before encoding, in the order of `evaluation`. The studio shows them in this order; the
+        page of an evaluation of many images begins with some of all classes, because only these have
+        thumbnails.
+
+    Returns
+    -------
+    view : dict
 
     Examples
     --------
@@ -148,28 +157,29 @@ def model_view(
     'held-out class 9'
     """
     card = model.card()
-    facts = [(label, _told(label, value)) for label, value in card.items() if value not in (None, [])]
+    facts = [
+        (label, card_text({label: value}).removeprefix(label).strip())
+        for label, value in card.items()
+        if value not in (None, [])
+    ]
     arrays = Arrays()
-    if found is None:
-        one = _recorded(arrays, model, facts)
-        title, what = (
-            str(card.get("data") or "model"),
-            "Validation, on classes that played unseen in training",
-        )
+    if evaluation is None:
+        one = _validation_set(arrays, model, facts)
+        title, what = str(card.get("data") or "model"), "Validation stage, with held-out classes as unseen"
     else:
-        one = _evaluated(arrays, model, found, facts, name, items, mixed=kind == "evaluation")
-        title, what = name, f"Evaluated on {len(found.predictions)} samples"
-        if len(found.predictions) > MOST_SAMPLES:
-            what += f"; {MOST_SAMPLES} of them are shown"
+        one = _evaluation_set(arrays, model, evaluation, facts, name, items, spread=kind == "evaluation")
+        title, what = name, f"Evaluated on {len(evaluation.predictions)} samples"
+        if len(evaluation.predictions) > MAX_SAMPLES:
+            what += f"; {MAX_SAMPLES} of them are shown"
     lead = (
-        f"{what}. The model knows {card['seen classes']} classes from examples and {card['unseen classes']} "
-        "by description only."
+        f"{what}. The model has {card['seen classes']} seen classes and {card['unseen classes']} unseen "
+        "classes, which have a description only."
     )
     return _view(kind, f"Generalized zero-shot learning: {title}", lead, arrays, [one])
 
 
-def _recorded(arrays: Arrays, model: Model, facts: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return what is known of the validation stage: curve and gate, without names and probabilities."""
+def _validation_set(arrays: Arrays, model: Model, facts: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return curve and gate of the validation stage; its file has no class names and probabilities."""
     fitted = model.cosmo.combination_
     record = fitted.summary(model.cosmo.validation_outputs_)
     classes = [f"seen class {k + 1}" for k in range(record.n_seen)]
@@ -178,21 +188,21 @@ def _recorded(arrays: Arrays, model: Model, facts: Sequence[tuple[str, str]]) ->
     return {**set_view(arrays, "validation", [way], classes, facts=facts), "stage": "validation"}
 
 
-def _evaluated(
+def _evaluation_set(
     arrays: Arrays,
     model: Model,
-    found: ModelEvaluation,
+    evaluation: ModelEvaluation,
     facts: Sequence[tuple[str, str]],
     name: str,
     items: Any,
     *,
-    mixed: bool,
+    spread: bool,
 ) -> dict[str, Any]:
-    rows = _spread(len(found.outputs), MOST_SAMPLES)
-    if mixed and _kind(model, items) == "images":
-        first = _spread(len(rows), MOST_FILES)
+    rows = _evenly_spaced(len(evaluation.outputs), MAX_SAMPLES)
+    if spread and _item_kind(model, items) == "images":
+        first = _evenly_spaced(len(rows), MAX_THUMBNAILS)
         rows = np.concatenate([rows[first], np.delete(rows, first)])
-    outputs = found.outputs[rows]
+    outputs = evaluation.outputs[rows]
     fitted = model.cosmo.combination_
     record = fitted.summary(model.cosmo.validation_outputs_)
     expert = type(model.cosmo.experts_.unseen).__name__
@@ -206,39 +216,43 @@ def _evaluated(
         outputs.classes,
         counted=(int((present < outputs.n_seen).sum()), int((present >= outputs.n_seen).sum())),
         facts=facts,
-        tables=[accuracies_table(found), mistakes_table(found)],
+        tables=[accuracies_table(evaluation), confusions_table(evaluation)],
         descriptions=model.texts,
-        samples=_of_items(model, items, rows),
+        samples=_item_samples(model, items, rows),
     )
 
 
-def _spread(n: int, most: int) -> NDArray[np.intp]:
-    """Return at most so many of `n` positions, evenly."""
+def _evenly_spaced(n: int, most: int) -> NDArray[np.intp]:
+    """Return at most `most` of `n` positions, evenly spaced."""
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.intp)
 
 
 def comparison_view(
     name: str, answers: Mapping[str, Sequence[CandidateResult]], tables: Mapping[str, pd.DataFrame]
 ) -> dict[str, Any]:
-    """Return the view of many experts side by side; a set for each kind of descriptions.
+    """Return the view of several experts, with one set per kind of descriptions.
 
     The main curve is that of the method with the best Acc_H on validation.
 
     Parameters
     ----------
     name : str
-        Of the data set.
+        Name of the data set.
     answers : dict of sequences of CandidateResult
-        By descriptions, from `cosmo.evaluation.compare.compare`.
+        Results of each method by kind of descriptions, from `cosmo.evaluation.compare.compare`.
     tables : dict of DataFrame
-        By descriptions; what it returns.
+        Its tables, by kind of descriptions.
+
+    Returns
+    -------
+    view : dict
     """
     arrays, sets = Arrays(), []
-    for descriptions, said in answers.items():
-        best = max(said, key=_validation_height)
+    for descriptions, methods in answers.items():
+        best = max(methods, key=_validation_acc_h)
         ways = [
             Way(way_name(one.name, way), rule, one.test, one.validation, one.name)
-            for one in said
+            for one in methods
             for way, rule in one.fitted.items()
         ]
         table = tables[descriptions]
@@ -247,25 +261,24 @@ def comparison_view(
                 arrays,
                 f"{name}, {descriptions}" if len(answers) > 1 else name,
                 ways,
-                said[0].test.classes,
+                methods[0].test.classes,
                 main=next(way for way in ways if way.combination is best.fitted["COSMO"]),
-                facts=[("descriptions", descriptions), ("methods", ", ".join(one.name for one in said))],
+                facts=[("descriptions", descriptions), ("methods", ", ".join(one.name for one in methods))],
                 tables=[comparison_table(table)],
                 points=published_points(table),
             )
         )
-    methods = sum(map(len, answers.values()))
     lead = (
-        f"{methods} zero-shot experts: alone, with calibrated stacking (CS) and inside COSMO, beside what "
-        f"was published on other features. {CHOSEN} The page opens with the method that has the best Acc_H "
-        "on validation."
+        f"{sum(map(len, answers.values()))} zero-shot experts: alone, with calibrated stacking (CS) and "
+        f"inside COSMO, with figures published on other features. {CHOSEN} The page opens with the method "
+        "that has the best Acc_H on validation."
     )
-    return _view("comparison", f"Methods side by side on {name}", lead, arrays, sets)
+    return _view("comparison", f"Comparison of methods on {name}", lead, arrays, sets)
 
 
-def _validation_height(result: CandidateResult) -> float:
-    rule = result.fitted["COSMO"]
-    return rule.curve(result.validation).at(rule.operating_point_.threshold).acc_h
+def _validation_acc_h(answer: CandidateResult) -> float:
+    rule = answer.fitted["COSMO"]
+    return rule.curve(answer.validation).at(rule.operating_point_.threshold).acc_h
 
 
 def paper_view(sets: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]:
@@ -274,9 +287,13 @@ def paper_view(sets: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any
     Parameters
     ----------
     sets : sequence of dict
-        For each data set the arguments of `set_view` after `arrays`.
+        Arguments of `set_view` after `arrays`, per data set.
     command : str
-        That made them.
+        Command line that made them.
+
+    Returns
+    -------
+    view : dict
     """
     arrays = Arrays()
     lead = (
@@ -301,35 +318,31 @@ def _view(
     }
 
 
-def _of_dataset(data: GZSLDataset, rows: NDArray[np.intp]) -> dict[str, Any]:
+def _dataset_samples(data: GZSLDataset, rows: NDArray[np.intp]) -> dict[str, Any]:
     names = None if data.sample_names is None else [_short(data.sample_names[row]) for row in rows]
-    texts = None if data.texts is None else [str(data.texts[row])[:_LETTERS] for row in rows]
+    texts = None if data.texts is None else [str(data.texts[row])[:_MAX_CHARACTERS] for row in rows]
     pictures = None if data.images is None else atlas_of_arrays(np.asarray(data.images)[rows])
     return {"names": names, "texts": texts, "pictures": pictures}
 
 
-def _kind(model: Model, items: Any) -> str | None:
-    """Return what samples are, if they can be shown: "text" or "images"."""
+def _item_kind(model: Model, items: Any) -> str | None:
+    """Return "text" or "images" if the samples can be shown, else None."""
     if items is None or model.encoder_name is None or isinstance(items, np.ndarray | pd.DataFrame):
         return None
     return model.encoder.kind if all(isinstance(one, str | PurePath) for one in items) else None
 
 
-def _of_items(model: Model, items: Any, rows: NDArray[np.intp]) -> dict[str, Any] | None:
-    """Return texts or pictures that a model with an encoder was asked about."""
-    kind = _kind(model, items)
+def _item_samples(model: Model, items: Any, rows: NDArray[np.intp]) -> dict[str, Any] | None:
+    """Return the texts or thumbnails of samples before encoding."""
+    kind = _item_kind(model, items)
     if kind is None:
         return None
     shown = [items[row] for row in rows]
     if kind == "text":
-        return {"texts": [text[:_LETTERS] for text in shown]}
+        return {"texts": [text[:_MAX_CHARACTERS] for text in shown]}
     return {"names": [_short(path) for path in shown], "pictures": atlas_of_files(shown)}
 
 
 def _short(path: Any) -> str:
-    """Return a file by its name and folder; where that folder lies is nobody's business."""
+    """Return the last two parts of a path; the rest of it is private."""
     return "/".join(PurePath(str(path)).parts[-2:])
-
-
-def _told(label: str, value: Any) -> str:
-    return card_text({label: value}).removeprefix(label).strip()

@@ -1,1 +1,1 @@
-"""`cosmo studio`: the page on a live model, served to one person on one machine (extra "studio")."""
+"""`cosmo studio`: the page of a live model, served on this machine (extra "studio")."""

@@ -1,51 +1,85 @@
-"""The studio as a web application: the page, and what it asks of the live model."""
+"""Web application of the studio: the page, and the requests that it sends to the live model."""
 
 from __future__ import annotations
 
-import re
+import io
+import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Annotated, Any
 
+import uvicorn
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
+from PIL import Image
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cosmo.viz.studio.guard import WENT_WRONG, Guard
-from cosmo.viz.studio.limits import Limits, Refusal, Workers
-from cosmo.viz.studio.live import Live
-from cosmo.viz.studio.reading import (
-    PICTURES,
-    check_keys,
-    check_picture,
-    numbers_of,
-    read_body,
-    read_json,
-    words_of,
-)
+from cosmo.viz.page.render import content_security_policy
+from cosmo.viz.studio.auth import Authentication, allowed_hosts
+from cosmo.viz.studio.live import LiveModel
 
-__all__ = ["make_app"]
-
-_CHUNK = 1 << 16
+MAX_BODY_BYTES = 10_000_000
+MAX_PIXELS = 50_000_000
+MAX_TEXT, MAX_DESCRIPTION, MAX_NAME = 20_000, 5_000, 200  # characters
 _BYTES_PER_NUMBER = 32
+_MAX_CONNECTIONS = 500
+_SHUTDOWN_SECONDS = 2
+_ALL_ADDRESSES = ("0.0.0.0", "::", "")
+_LARGEST = 3.4e38  # of single precision
+#: Accepted images: media type, and the only decoder of Pillow that may read them.
+_IMAGES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP"}
+# Characters that break lines or reverse the direction of text make a name look like another one.
+_MISLEADING = frozenset("\u2028\u2029\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-def make_app(
-    live: Live, *, token: str, hosts: Iterable[str], cookie: str = "cosmo", limits: Limits | None = None
-) -> Guard:
-    """Return the application, behind its guard.
+def _check_name(name: str) -> str:
+    if any(letter < " " or "\x7f" <= letter <= "\x9f" or letter in _MISLEADING for letter in name):
+        raise ValueError("must not contain control or direction characters")
+    return name
+
+
+def _text(most: int) -> StringConstraints:
+    return StringConstraints(strip_whitespace=True, min_length=1, max_length=most)
+
+
+_Number = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Sample(_Body):
+    """A sample to classify: a text, or a row of features."""
+
+    text: Annotated[str, _text(MAX_TEXT)] | None = None
+    features: list[_Number] | None = None
+
+
+class NewClass(_Body):
+    """A class to add: its name, and a sentence or a number per attribute."""
+
+    name: Annotated[str, _text(MAX_NAME), AfterValidator(_check_name)]
+    description: Annotated[str, _text(MAX_DESCRIPTION)] | None = None
+    values: list[_Number] | dict[str, _Number] | None = None
+
+
+def make_app(live: LiveModel, *, token: str, hosts: Iterable[str], cookie: str = "cosmo") -> Authentication:
+    """Return the application behind its authentication.
 
     Parameters
     ----------
-    live : Live
+    live : LiveModel
     token, hosts, cookie
-        See `Guard`.
-    limits : Limits, optional
-        Of requests.
+        See `Authentication`.
 
     Examples
     --------
@@ -54,183 +88,228 @@ def make_app(
     >>> from cosmo.io.model import fit_model
     >>> data = load_glyphs(n_classes=40, samples_per_class=12)
     >>> train = data.split.trainval
-    >>> live = Live(fit_model(data.features[train], data.labels[train], data.descriptions))
+    >>> live = LiveModel(fit_model(data.features[train], data.labels[train], data.descriptions))
     >>> app = make_app(live, token="secret", hosts=["studio"])
-    >>> async def ask():
+    >>> async def get():
     ...     server = httpx.ASGITransport(app)
     ...     async with httpx.AsyncClient(transport=server, base_url="http://studio") as client:
     ...         return (await client.get("/api/health", headers={"X-Cosmo-Token": "secret"})).json()
-    >>> asyncio.run(ask())
+    >>> asyncio.run(get())
     {'ok': True}
     """
-    limits = limits or Limits()
-    studio = _Studio(live, limits)
-    app = FastAPI(
-        openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=studio.lifespan
-    )
+    max_body = max(MAX_BODY_BYTES, _BYTES_PER_NUMBER * max(live.n_features, len(live.attributes or [])))
+    routes = _Routes(live, max_body)
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     add = partial(app.add_api_route, response_model=None)
-    add("/", studio.page, methods=["GET"])
-    add("/api/health", studio.health, methods=["GET"])
-    add("/api/view", studio.view, methods=["GET"])
-    add("/api/model", studio.model, methods=["GET"])
-    add("/api/predict", studio.predict, methods=["POST"])
-    add("/api/classes/preview", studio.preview, methods=["POST"])
-    add("/api/classes/keep", studio.keep, methods=["POST"])
-    add("/api/classes/undo", studio.undo, methods=["POST"])
-    app.add_exception_handler(Refusal, _refused)
-    app.add_exception_handler(HTTPException, _not_there)
-    app.add_exception_handler(Exception, _failed)
-    return Guard(app, token, hosts, cookie)
+    add("/", routes.page, methods=["GET"])
+    add("/api/health", lambda: {"ok": True}, methods=["GET"])
+    add("/api/view", routes.view, methods=["GET"])
+    add("/api/model", routes.model, methods=["GET"])
+    add("/api/predict", routes.predict, methods=["POST"])
+    add("/api/classes/preview", routes.preview, methods=["POST"])
+    add("/api/classes/keep", routes.keep, methods=["POST"])
+    add("/api/classes/undo", routes.undo, methods=["POST"])
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(ValidationError, _validation_error)
+    app.add_exception_handler(Exception, _internal_error)
+    return Authentication(_limit_body(app, max_body), token, hosts, cookie)
 
 
-class _Studio:
-    """What is done at each address."""
+class _Routes:
+    """One method per address. FastAPI runs those that are not `async` in its thread pool."""
 
-    def __init__(self, live: Live, limits: Limits) -> None:
-        self._live = live
-        self._limits = limits
-        self._workers = Workers(limits)
-        most_numbers = max(live.n_features, len(live.attributes or []))
-        self._json_bytes = limits.json_bytes + _BYTES_PER_NUMBER * most_numbers
+    def __init__(self, live: LiveModel, max_body: int) -> None:
+        self._live, self._max_body = live, max_body
 
-    @asynccontextmanager
-    async def lifespan(self, _app: FastAPI) -> AsyncIterator[None]:
-        yield
-        self._workers.close()
+    def page(self) -> Response:
+        live = self._live
+        limits = {
+            "upload_bytes": self._max_body,
+            "text": MAX_TEXT,
+            "description": MAX_DESCRIPTION,
+            "name": MAX_NAME,
+        }
+        page = live.page(
+            {
+                "api": "/api",
+                "takes": live.takes,
+                "features": live.n_features,
+                "described_by": live.described_by,
+                "attributes": live.attributes,
+                "samples": live.has_samples,
+                "limits": limits,
+            }
+        )
+        policy = f"{content_security_policy(live=True)}; frame-ancestors 'none'"
+        return HTMLResponse(page, headers={"Content-Security-Policy": policy})
 
-    async def health(self) -> Response:
-        return JSONResponse({"ok": True})
+    def view(self) -> Response:
+        return PlainTextResponse(self._live.view())
 
-    async def page(self) -> Response:
-        page, policy = await self._found(lambda: self._live.page(self._told()))
-        return HTMLResponse(page, headers={"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"})
+    def model(self) -> Response:
+        folder = tempfile.TemporaryDirectory()
+        path = Path(folder.name, "model.cosmo")
+        self._live.save(path)
+        cleanup = BackgroundTask(folder.cleanup)
+        return FileResponse(
+            path, filename=path.name, media_type="application/octet-stream", background=cleanup
+        )
 
-    async def view(self) -> Response:
-        return PlainTextResponse(await self._found(self._live.view))
+    async def predict(self, request: Request) -> dict[str, Any]:
+        start = time.perf_counter()
+        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        body = await request.body()
+        if media_type in _IMAGES:
+            predicted = await run_in_threadpool(self._predict_image, body, _IMAGES[media_type])
+        elif media_type == "application/json":
+            predicted = await run_in_threadpool(self._predict_json, body)
+        else:
+            raise HTTPException(415, f"the Content-Type must be application/json or {', '.join(_IMAGES)}")
+        return {**predicted, "milliseconds": round(1000 * (time.perf_counter() - start), 1)}
 
-    async def model(self) -> Response:
-        file = await self._found(self._live.saved)
-        size = file.seek(0, 2)
-        headers = {"Content-Disposition": 'attachment; filename="model.cosmo"', "Content-Length": str(size)}
-        return StreamingResponse(_chunks(file), media_type="application/octet-stream", headers=headers)
-
-    async def predict(self, request: Request) -> Response:
-        begin = time.perf_counter()
-        content_type = _content_type(request)
-        async with self._workers.place():
-            if content_type in PICTURES:
-                if self._live.takes != "images":
-                    raise Refusal(415, f"this model takes {self._live.takes}, not pictures; send JSON")
-                body = await read_body(request, self._limits.upload_bytes, self._limits.body_seconds)
-                record = await self._workers.run(partial(self._predict_picture, body, content_type))
-            else:
-                found = await self._json(request, content_type)
-                record = await self._workers.run(partial(self._predict_json, found))
-        return JSONResponse({**record, "milliseconds": round(1000 * (time.perf_counter() - begin), 1)})
-
-    async def preview(self, request: Request) -> Response:
-        async with self._workers.place():
-            name, description = self._class_of(await self._json(request, _content_type(request)))
-            return JSONResponse(await self._workers.run(partial(self._live.preview, name, description)))
-
-    async def keep(self, request: Request) -> Response:
-        async with self._workers.place():
-            name, description = self._class_of(await self._json(request, _content_type(request)))
-            await self._workers.run(partial(self._live.keep, name, description, self._limits.kept))
-        return self._classes()
-
-    async def undo(self) -> Response:
-        await self._found(self._live.undo)
-        return self._classes()
-
-    async def _found(self, work: Callable[[], Any]) -> Any:
-        async with self._workers.place():
-            return await self._workers.run(work)
-
-    async def _json(self, request: Request, content_type: str) -> dict[str, Any]:
-        if content_type != "application/json":
-            taken = ", ".join(["application/json", *(PICTURES if self._live.takes == "images" else [])])
-            raise Refusal(415, f"the Content-Type {content_type[:50]!r} is not taken; send {taken}")
-        return read_json(await read_body(request, self._json_bytes, self._limits.body_seconds))
-
-    def _predict_json(self, found: dict[str, Any]) -> dict[str, Any]:
+    def _predict_json(self, body: bytes) -> dict[str, Any]:
+        sample = Sample.model_validate_json(body)
+        if sample.features is not None:
+            return self._live.predict(sample.features)
         takes = self._live.takes
-        check_keys(found, "text", "features")
-        if takes == "text" and "features" not in found:
-            text = words_of(found.get("text"), "text", self._limits.text)
-            return self._live.predict(self._live.encode(text))
-        if "text" in found or "features" not in found:
-            wanted = "a picture as the body" if takes == "images" else f'JSON with the field "{takes}"'
-            raise Refusal(422, f"this model takes {takes}; send {wanted}")
-        return self._live.predict(numbers_of(found["features"], "features", self._live.n_features))
+        if takes != "text" or sample.text is None:
+            example = "an image as the body" if takes == "images" else f'JSON with the field "{takes}"'
+            raise HTTPException(422, f"this model takes {takes}: send {example}")
+        return self._live.predict(self._live.encode(sample.text))
 
-    def _predict_picture(self, body: bytes, content_type: str) -> dict[str, Any]:
-        check_picture(body, content_type, self._limits.pixels)
+    def _predict_image(self, body: bytes, decoder: str) -> dict[str, Any]:
+        if self._live.takes != "images":
+            raise HTTPException(415, f"this model takes {self._live.takes}, not images: send JSON")
+        _check_image(body, decoder)
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "picture")  # as a file, it is read like those of `cosmo predict`
+            path = Path(folder, "image")  # The encoder reads it exactly as `cosmo predict` does.
             path.write_bytes(body)
             row = self._live.encode(path)
         return self._live.predict(row)
 
-    def _class_of(self, found: dict[str, Any]) -> tuple[str, str | list[float]]:
-        """Return name and description of a new class."""
-        worded = self._live.described_by == "words"
-        check_keys(found, "name", "description" if worded else "values")
-        name = words_of(found.get("name"), "the name", self._limits.name, one_line=True)
-        if worded:
-            return name, words_of(found.get("description"), "the description", self._limits.description)
-        return name, numbers_of(found.get("values"), "values", self._live.attributes or [])
+    def preview(self, new_class: NewClass) -> dict[str, Any]:
+        return self._live.preview(new_class.name, self._description(new_class))
 
-    def _classes(self) -> Response:
+    def keep(self, new_class: NewClass) -> dict[str, Any]:
+        self._live.add_class(new_class.name, self._description(new_class))
+        return self._classes()
+
+    def undo(self) -> dict[str, Any]:
+        self._live.reset()
+        return self._classes()
+
+    def _description(self, new_class: NewClass) -> str | list[float]:
+        attributes = self._live.attributes
+        if attributes is None:
+            if new_class.description is None or new_class.values is not None:
+                raise HTTPException(422, "classes of this model have a description in words")
+            return new_class.description
+        values = new_class.values
+        if isinstance(values, dict) and values.keys() == set(attributes):
+            values = [values[name] for name in attributes]
+        if (
+            not isinstance(values, list)
+            or len(values) != len(attributes)
+            or new_class.description is not None
+        ):
+            raise HTTPException(
+                422, f"classes of this model have {len(attributes)} values, one per attribute"
+            )
+        return values
+
+    def _classes(self) -> dict[str, Any]:
         live = self._live
-        return JSONResponse({"classes": live.names, "kept": live.kept, "n_seen": live.n_seen})
-
-    def _told(self) -> dict[str, Any]:
-        """Return what the page needs to know of the server."""
-        live, limits = self._live, self._limits
-        return {
-            "api": "/api",
-            "takes": live.takes,
-            "features": live.n_features,
-            "described_by": live.described_by,
-            "attributes": live.attributes,
-            "samples": live.has_samples,
-            "limits": {
-                "upload_bytes": limits.upload_bytes,
-                "json_bytes": self._json_bytes,
-                "pixels": limits.pixels,
-                "text": limits.text,
-                "description": limits.description,
-                "name": limits.name,
-                "kept": limits.kept,
-            },
-        }
+        return {"classes": live.names, "kept": live.added, "n_seen": live.n_seen}
 
 
-def _content_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+def _check_image(content: bytes, decoder: str) -> None:
+    """Raise unless the header is that of an image of the expected format and of moderate size."""
+    too_large = HTTPException(413, f"the image has more than {MAX_PIXELS:,} pixels")
+    try:
+        with Image.open(io.BytesIO(content), formats=[decoder]) as image:
+            width, height = image.size
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise too_large from error
+    except Exception as error:  # Decoders raise many types on damaged files.
+        raise HTTPException(422, f"the image is not a readable {decoder} file") from error
+    if width * height > MAX_PIXELS:
+        raise too_large
 
 
-async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
-    with file:
-        file.seek(0)
-        while chunk := file.read(_CHUNK):
-            yield chunk
+def _limit_body(app: ASGIApp, most: int) -> ASGIApp:
+    """Return middleware that raises as soon as a body is larger than `most` bytes."""
+
+    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
+        size = 0
+
+        async def receive_counted() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > most:
+                raise HTTPException(413, f"the request is larger than {most:,} bytes")
+            return message
+
+        await app(scope, receive_counted, send)
+
+    return limited
 
 
-async def _refused(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
-    return JSONResponse({"error": str(error)}, error.status)
+async def _http_error(_request: Request, error: Any) -> Response:
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
-async def _not_there(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    path = re.sub(r"[^\x20-\x7e]", "?", request.url.path)[:100]
-    sentences = {404: f"there is nothing at {path}", 405: f"{path} does not take {request.method[:10]}"}
-    sentence = sentences.get(error.status_code, str(error.detail))
-    return JSONResponse({"error": sentence}, error.status_code)
+async def _validation_error(_request: Request, error: Any) -> Response:
+    """Return the first error of a request body, with the name of the field."""
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"] if part != "body")
+    message = f"{field}: {first['msg']}" if field else first["msg"]
+    return JSONResponse({"error": message[:300]}, 422)
 
 
-async def _failed(_request: Request, _error: Exception) -> Response:
-    # The error itself goes on to the guard, which logs it.
-    return JSONResponse({"error": WENT_WRONG}, 500)
+async def _internal_error(_request: Request, _error: Exception) -> Response:
+    return JSONResponse({"error": "internal error; see the terminal where `cosmo studio` runs"}, 500)
+
+
+def serve(
+    live: LiveModel,
+    listener: socket.socket,
+    *,
+    host: str,
+    token: str,
+    open_browser: Callable[[str], object] | None = None,
+) -> None:
+    """Serve the studio until a signal stops it.
+
+    Parameters
+    ----------
+    live : LiveModel
+    listener : socket
+        Bound and listening.
+    host : str
+        Address that the socket is bound to.
+    token : str
+    open_browser : callable, optional
+        Called with a one-time token.
+    """
+    port = listener.getsockname()[1]
+    hosts = () if host in _ALL_ADDRESSES else allowed_hosts(host, port)
+    # Cookies are shared by all ports of a host: two studios need two names.
+    app = make_app(live, token=token, hosts=hosts, cookie=f"cosmo_{port}")
+    if open_browser is not None:
+        open_browser(app.one_time_token())
+    config = uvicorn.Config(
+        app,
+        loop="asyncio",
+        http="h11",
+        ws="none",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,  # It would contain the token.
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_MAX_CONNECTIONS,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+    )
+    uvicorn.Server(config).run(sockets=[listener])

@@ -1,60 +1,94 @@
-"""The model that is being looked at: asked about samples, and extended by classes that can be taken back."""
+"""The model behind the page: predictions, and classes that can be added and removed."""
 
 from __future__ import annotations
 
-import html
 import math
 import re
-import shutil
-import tempfile
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from starlette.exceptions import HTTPException
 
 from cosmo._core.extras import MissingExtra
 from cosmo._core.validation import check_features
 from cosmo.classifier.explain import explain
+from cosmo.data.dataset import ItemError
 from cosmo.data.descriptions import match_labels
-from cosmo.encoders import ENCODERS, Encoder, ItemError
-from cosmo.evaluation.evaluate import evaluate_model
+from cosmo.encoders import ENCODERS, Encoder
+from cosmo.evaluation.evaluate import ModelEvaluation, evaluate_model
 from cosmo.io.model import Model
-from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.viz.page import model_view, render_page
-from cosmo.viz.page.packing import compress
-from cosmo.viz.page.views import MOST_SAMPLES
-from cosmo.viz.studio.limits import Refusal
-from cosmo.viz.studio.states import Samples, State, asked_again, change
+from cosmo.viz.page.render import compress
+from cosmo.viz.page.views import MAX_SAMPLES
 
-__all__ = ["Live"]
-
-T = TypeVar("T")
-
-_SHOWN = 5  # classes of each expert
-_LONGEST = float(np.finfo(np.float32).max) ** 0.5  # beyond, the square of a description's length is infinite
-_FARTHEST = 1e300  # in place of infinity, which JSON does not have
-_POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
+MAX_ADDED = 100  # classes
+_TOP = 5  # classes of each expert
+_NEIGHBOURS, _SOURCES, _EXAMPLES = 5, 10, 20  # shown of a preview
+_LONGEST = float(np.finfo(np.float32).max) ** 0.5  # The square of a longer description overflows.
+_LARGEST_FLIP = 1e300  # JSON has no infinity.
 
 
-class Live:
-    """A model behind the page, for several threads.
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Labelled samples on which a model is shown.
+
+    Parameters
+    ----------
+    rows : array of shape (n_samples, n_features)
+    labels : Index of length n_samples
+    items : sequence of texts or paths, optional
+        The samples before encoding.
+    """
+
+    rows: NDArray[np.float32]
+    labels: pd.Index
+    items: Sequence[Any] | None = None
+
+    def subsample(self, most: int) -> Samples:
+        """Return at most `most` samples, evenly spaced."""
+        if len(self.rows) <= most:
+            return self
+        places = np.linspace(0, len(self.rows) - 1, most).round().astype(np.intp)
+        items = None if self.items is None else [self.items[place] for place in places]
+        return Samples(self.rows[places], self.labels[places], items)
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """A model with the classes added so far, and its evaluation; replaced by each change."""
+
+    model: Model
+    added: tuple[str, ...] = ()
+    evaluation: ModelEvaluation | None = None
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of all classes, seen ones first."""
+        cosmo = self.model.cosmo
+        return [str(label) for label in (*cosmo.seen_classes_, *cosmo.unseen_classes_)]
+
+
+class LiveModel:
+    """A model behind the page; its methods may be called from several threads.
 
     Parameters
     ----------
     model : Model
-        Never changed: kept classes belong to copies.
+        Never modified: classes are added to copies.
     samples : Samples, optional
-        To be shown and to measure new classes on. Without them the page shows `view`, or what the model
-        recorded of its validation.
+        Shown on the page, and used to measure new classes. Without them the page shows `view`, or the
+        validation stage that is stored in the model.
     view : dict, optional
-        Of the run that the model comes from.
-    title : str
-        Of the page.
+        View of the run that the model comes from.
+    title : str, default="model"
 
     Examples
     --------
@@ -62,11 +96,11 @@ class Live:
     >>> from cosmo.io.model import fit_model
     >>> data = load_glyphs(n_classes=40, samples_per_class=12)
     >>> train = data.split.trainval
-    >>> live = Live(fit_model(data.features[train], data.labels[train], data.descriptions))
+    >>> live = LiveModel(fit_model(data.features[train], data.labels[train], data.descriptions))
     >>> live.takes, live.described_by
     ('features', 'numbers')
-    >>> record = live.predict(data.features[0])
-    >>> record["classes"][record["seen"]] in live.names
+    >>> predicted = live.predict(data.features[0])
+    >>> predicted["classes"][predicted["seen"]] in live.names
     True
     """
 
@@ -79,22 +113,20 @@ class Live:
         title: str = "model",
     ) -> None:
         self.title = title
-        self._view = view
-        # Experts may train a last classifier when they are asked, and keep it: one question at a time.
-        self._asking = threading.RLock()
-        # Encoders are loaded once, and their tokenizers do not take two threads. Asked for after `_asking`.
-        self._encoding = threading.RLock()
-        self._shown_of: State | None = None
-        self._shown: dict[str, Any] = {}
-        self._state = State(model)
+        self._view, self._samples = view, None
+        # Experts may train a final classifier at their first prediction, and tokenizers are not thread-safe.
+        self._lock = threading.RLock()
         if samples is not None:
-            samples = samples.thinned(MOST_SAMPLES)
+            samples = samples.subsample(MAX_SAMPLES)
             rows = check_features(samples.rows, name="samples")
             labels = match_labels(samples.labels, model.cosmo.experts_.descriptions.index)
-            found = evaluate_model(model, rows, labels)
-            samples = Samples(rows, labels, samples.items)
-            self._state = State(model, samples=samples, outputs=found.outputs, found=found)
-        self._loaded = self._state
+            self._samples = Samples(rows, labels, samples.items)
+        self._loaded = self._state = self._evaluated(model)
+
+    def _evaluated(self, model: Model, added: tuple[str, ...] = ()) -> _State:
+        if self._samples is None:
+            return _State(model, added)
+        return _State(model, added, evaluate_model(model, self._samples.rows, self._samples.labels))
 
     @property
     def names(self) -> list[str]:
@@ -102,9 +134,9 @@ class Live:
         return self._state.names
 
     @property
-    def kept(self) -> list[str]:
-        """Classes that were added to the model as it was loaded."""
-        return list(self._state.kept)
+    def added(self) -> list[str]:
+        """Names of the added classes."""
+        return list(self._state.added)
 
     @property
     def n_seen(self) -> int:
@@ -119,207 +151,209 @@ class Live:
     @property
     def has_samples(self) -> bool:
         """Whether new classes can be measured."""
-        return self._loaded.samples is not None
+        return self._samples is not None
 
-    @cached_property
+    @property
     def takes(self) -> str:
-        """What a sample is: "text", "images" or "features"."""
+        """Kind of a sample: "text", "images" or "features"."""
         model = self._loaded.model
-        kind: str | None = model.summary.get("kind")
-        if kind is None:
-            kind = "features"
-            if model.encoder_name is not None:
-                kind = ENCODERS[model.encoder_name.partition(":")[0]].kind
-        return kind
+        if model.summary.get("kind") is not None:
+            return str(model.summary["kind"])
+        if model.encoder_name is None:
+            return "features"
+        return ENCODERS[model.encoder_name.partition(":")[0]].kind
 
     @property
     def described_by(self) -> str:
-        """How a new class is described: by "words" or "numbers"."""
+        """Kind of a class description: "words" or "numbers"."""
         return "numbers" if self._loaded.model.texts is None else "words"
 
-    @cached_property
+    @property
     def attributes(self) -> list[str] | None:
-        """Names of the numbers that describe a class."""
+        """Names of the numbers that describe a class; None if words do."""
         if self.described_by == "words":
             return None
         columns = self._loaded.model.cosmo.experts_.descriptions.columns
-        if columns.nlevels == 1:
-            return [str(name) for name in columns]
-        return ["::".join(map(str, name)) for name in columns]
+        return ["::".join(map(str, name)) if columns.nlevels > 1 else str(name) for name in columns]
 
     def encode(self, item: Any) -> NDArray[np.float32]:
-        """Return a text, or the picture at a path, as a feature row.
+        """Return the feature row of a text, or of the image at a path.
 
         Raises
         ------
-        Refusal
-            If it cannot be read, or the encoder cannot be loaded.
+        HTTPException
+            If the item cannot be read, or the encoder cannot be loaded.
         """
         try:
-            with self._encoding:
+            with self._lock:
                 return self._encoder().encode([item])[0]
         except ItemError as error:
-            reason = str(error).removeprefix(f"{item}: ")  # where it lies is nobody's business
-            raise Refusal(422, f"the sample cannot be used: {reason}; send another") from error
+            reason = str(error).removeprefix(f"{item}: ")  # without the path of a temporary file
+            raise HTTPException(422, f"the sample cannot be used: {reason}") from error
 
     def _encoder(self) -> Encoder:
-        with self._encoding:
-            try:
-                return self._loaded.model.encoder
-            except (ValueError, OSError, MissingExtra) as error:
-                raise Refusal(503, f"the encoder cannot be loaded: {error}") from error
+        try:
+            return self._loaded.model.encoder
+        except (ValueError, OSError, MissingExtra) as error:
+            raise HTTPException(503, f"the encoder cannot be loaded: {error}") from error
 
     def predict(self, row: NDArray[Any] | Sequence[float]) -> dict[str, Any]:
-        """Return every step from the experts to the answer, for one feature row.
+        """Return the prediction for one feature row, with all steps from the experts to the answer.
 
         Raises
         ------
-        Refusal
-            If its numbers are so large that the experts cannot reckon with them.
+        HTTPException
+            If the row has the wrong length, or its numbers are too large for the experts.
         """
+        if len(row) != self.n_features:
+            raise HTTPException(422, f"features must have {self.n_features} numbers, got {len(row)}")
         state = self._state
         mixture = state.model.cosmo.combination_
-        with self._asking, np.errstate(over="ignore", invalid="ignore"):
+        with self._lock, np.errstate(over="ignore", invalid="ignore"):
             try:
                 outputs = state.model.cosmo.outputs(np.asarray(row, dtype=np.float32)[None])
-            except ValueError as error:  # of probabilities that are none
-                raise Refusal(422, "the features are too large; scale them as in the training") from error
-            told = explain(mixture, outputs)
+            except ValueError as error:  # The probabilities are not finite.
+                raise HTTPException(422, "features: too large; scale them as in the training") from error
+            explanation = explain(mixture, outputs)
             flip = float(mixture.flips(outputs)[0])
-        seen, unseen = _best(outputs.seen[0]), _best(outputs.unseen[0])
-        best = int(told.proba[0].argmax())
+        seen, unseen = (
+            np.argsort(-proba[0], kind="stable")[:_TOP] for proba in (outputs.seen, outputs.unseen)
+        )
+        best = int(explanation.proba[0].argmax())
         return {
-            "score": float(told.gate_score[0]),
+            "score": float(explanation.gate_score[0]),
             "seen_mass": float(outputs.seen[0].sum(dtype=np.float64)),
             "unseen_mass": float(outputs.unseen[0].sum(dtype=np.float64)),
             "seen_codes": seen.tolist(),
             "seen_proba": outputs.seen[0][seen].tolist(),
             "unseen_codes": (unseen + outputs.n_seen).tolist(),
             "unseen_proba": outputs.unseen[0][unseen].tolist(),
-            "flip": min(max(flip, -_FARTHEST), _FARTHEST),
+            "flip": min(max(flip, -_LARGEST_FLIP), _LARGEST_FLIP),
             "seen": int(outputs.seen_choice[0]),
             "unseen": int(outputs.unseen_choice[0]) + outputs.n_seen,
             "answer": state.names[best],
-            "probability": float(told.proba[0, best]),
-            "p_unseen": float(told.p_unseen[0]),
+            "probability": float(explanation.proba[0, best]),
+            "p_unseen": float(explanation.p_unseen[0]),
             "classes": state.names,
             "n_seen": outputs.n_seen,
         }
 
     def preview(self, name: str, description: str | list[float]) -> dict[str, Any]:
-        """Return what a new class would change; nothing is kept.
+        """Return the effect of a new class on the samples, without adding it.
 
         Parameters
         ----------
         name : str
         description : str or list of float
-            A sentence, or a number for each attribute.
+            A sentence, or a number per attribute.
         """
-        state = self._state
-        with self._asking:
-            return change(state, self._extended(state, name, description))
+        with self._lock:
+            return _effect(self._state, self._extended(name, description))
 
-    def keep(self, name: str, description: str | list[float], most: int) -> None:
-        """Add a class to the model that is looked at, unless `most` are kept already."""
-        with self._asking:
-            state = self._state
-            if len(state.kept) >= most:
-                raise Refusal(422, f"{most} classes are kept already; save the model, or undo")
-            self._state = self._extended(state, name, description)
+    def add_class(self, name: str, description: str | list[float]) -> None:
+        """Add a class to the running model."""
+        with self._lock:
+            if len(self._state.added) >= MAX_ADDED:
+                raise HTTPException(422, f"{MAX_ADDED} classes have been added: download the model, or undo")
+            self._state = self._extended(name, description)
 
-    def undo(self) -> None:
-        """Go back to the model as it was loaded."""
-        with self._asking:
+    def reset(self) -> None:
+        """Return to the model as it was loaded."""
+        with self._lock:
             self._state = self._loaded
 
-    def _extended(self, state: State, name: str, description: str | list[float]) -> State:
+    def _extended(self, name: str, description: str | list[float]) -> _State:
+        state = self._state
         if name in state.names:
-            raise Refusal(422, f"there is a class {name!r} already; choose another name")
-        numbered = state.classes.dtype.kind == "i"  # then "7" is the class 7
+            raise HTTPException(422, f"there is a class {name!r} already; choose another name")
+        numbered = state.model.cosmo.seen_classes_.dtype.kind == "i"
         if numbered and not re.fullmatch(r"[0-9]{1,18}", name):
-            raise Refusal(422, f"the classes of this model are whole numbers; {name!r} is none")
+            raise HTTPException(422, f"the classes of this model are whole numbers, got {name!r}")
         if not isinstance(description, str) and math.hypot(*description) > _LONGEST:
-            raise Refusal(422, "the values are too large; scale them as those of the other classes")
+            raise HTTPException(422, "values: too large; scale them as those of the other classes")
         label: Hashable = int(name) if numbered else name
         model = copy(state.model)
         model.cosmo = copy(model.cosmo)
         try:
-            with self._encoding:
-                if isinstance(description, str):
-                    model._encoder = self._encoder()
-                model.add_classes({label: description})
-            outputs, scores = _answers(state, model)  # experts may refuse a description when they are asked
-        except ItemError as error:
-            raise Refusal(422, f"the description cannot be used: {error}") from error
-        except ValueError as error:
-            raise Refusal(422, f"the class cannot be added: {error}") from error
-        return State(model, (*state.kept, name), state.samples, outputs, scores)
+            if isinstance(description, str):
+                model._encoder = self._encoder()
+            model.add_classes({label: description})
+            if self._samples is None:  # Some experts check descriptions at the first prediction only.
+                model.cosmo.outputs(np.zeros((1, self.n_features), dtype=np.float32))
+            return self._evaluated(model, (*state.added, name))
+        except ValueError as error:  # ItemError of an encoder included
+            raise HTTPException(422, f"the class cannot be added: {error}") from error
 
-    def page(self, live: dict[str, Any]) -> tuple[str, str]:
-        """Return the page of the model as it is now, and the content security policy that it asks for.
+    def page(self, live: dict[str, Any]) -> str:
+        """Return the page of the current model.
 
         Parameters
         ----------
         live : dict
-            What the page needs to know of the server, see `render_page`; always the same.
+            Facts about the server for the page, see `render_page`.
         """
-
-        def made(state: State) -> tuple[str, str]:
-            page = render_page(self._view_of(state), live={**live, "kept": list(state.kept)})
-            found = _POLICY.search(page)
-            if found is None:
-                raise RuntimeError("the page has no content security policy")
-            return page, html.unescape(found[1])
-
-        return self._once("page", made)
+        with self._lock:
+            return render_page(self._current_view(), live={**live, "kept": self.added})
 
     def view(self) -> str:
-        """Return the view of the model as it is now, compressed as in the page."""
-        return self._once("view", lambda state: compress(self._view_of(state)))
+        """Return the view of the current model, compressed as in the page."""
+        with self._lock:
+            return compress(self._current_view())
 
-    def _once(self, what: str, make: Callable[[State], T]) -> T:
-        """Return something that depends on the state, made when it is first asked for."""
-        with self._asking:
-            if self._shown_of is not self._state:
-                self._shown_of, self._shown = self._state, {}
-            if what not in self._shown:
-                self._shown[what] = make(self._state)
-            found: T = self._shown[what]
-            return found
-
-    def _view_of(self, state: State) -> dict[str, Any]:
-        if state.samples is not None:
-            rows, labels, items = state.samples.rows, state.samples.labels, state.samples.items
-            found = state.found or evaluate_model(state.model, rows, labels)
-            return model_view(state.model, found, name=self.title, items=items)
+    def _current_view(self) -> dict[str, Any]:
+        state = self._state
+        if self._samples is not None:
+            return model_view(state.model, state.evaluation, name=self.title, items=self._samples.items)
         view = model_view(state.model) if self._view is None else self._view
-        if not state.kept:
+        if not state.added:
             return view
-        names = ", ".join(state.kept)
-        note = f"Kept classes ({names}) take part in new answers; the charts are of the model without them."
+        note = f"Added classes ({', '.join(state.added)}) are in new predictions only, not in the charts."
         return {**view, "lead": f"{view.get('lead', '')} {note}".strip()}
 
-    def saved(self) -> IO[bytes]:
-        """Return the model with its kept classes as a file, which vanishes when it is closed."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "model.cosmo")
-            with self._asking:
-                self._state.model.save(path)
-            file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever gets it closes it
-            with path.open("rb") as content:
-                shutil.copyfileobj(content, file)
-        file.seek(0)
-        return file
+    def save(self, path: Path) -> None:
+        """Write the model with its added classes to a file."""
+        with self._lock:
+            self._state.model.save(path)
 
 
-def _answers(state: State, model: Model) -> tuple[ExpertOutputs | None, NDArray[np.float32] | None]:
-    """Return what an extended model says about the samples; without any, see to it that it can answer."""
-    if state.samples is not None:
-        return asked_again(state, model)
-    model.cosmo.outputs(np.zeros((1, model.cosmo.n_features_in_), dtype=np.float32))
-    return None, None
+def _effect(before: _State, after: _State) -> dict[str, Any]:
+    """Return the effect of the last class of `after`: accuracies, changed predictions, similar classes."""
+    effect: dict[str, Any] = {
+        "name": after.added[-1],
+        "before": None,
+        "after": None,
+        "taken": 0,
+        "of": 0,
+        "taken_from": [],
+        "neighbours": _most_similar(after.model.cosmo.experts_.descriptions),
+        "examples": [],
+    }
+    if before.evaluation is None or after.evaluation is None:
+        return effect
+    old, new = (one.predictions["prediction"].to_numpy() for one in (before.evaluation, after.evaluation))
+    taken = np.flatnonzero(new == after.model.cosmo.experts_.descriptions.index[-1])
+    sources = pd.Series(old[taken], dtype=object).value_counts().head(_SOURCES)
+    return {
+        **effect,
+        "before": _accuracies(before.evaluation),
+        "after": _accuracies(after.evaluation),
+        "taken": len(taken),
+        "of": len(old),
+        "taken_from": [[str(name), int(count)] for name, count in sources.items()],
+        "examples": taken[:_EXAMPLES].tolist(),
+    }
 
 
-def _best(proba: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the columns of the few largest, descending; of equal ones the first."""
-    return np.argsort(-proba, kind="stable")[:_SHOWN]
+def _accuracies(evaluation: ModelEvaluation) -> dict[str, float | None]:
+    scores = evaluation.scores._asdict()
+    return {name: None if math.isnan(value) else float(value) for name, value in scores.items()}
+
+
+def _most_similar(descriptions: pd.DataFrame) -> list[list[Any]]:
+    """Return the classes whose descriptions have the largest cosine with the last one."""
+    table = descriptions.to_numpy(dtype=np.float64)
+    lengths = np.linalg.norm(table, axis=1)
+    table = table / np.where(lengths > 0, lengths, 1)[:, None]
+    cosines = table[:-1] @ table[-1]
+    nearest = np.argsort(-cosines, kind="stable")[:_NEIGHBOURS]
+    return [[str(descriptions.index[place]), float(cosines[place])] for place in nearest]

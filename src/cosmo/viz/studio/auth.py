@@ -1,0 +1,161 @@
+"""Authentication middleware; one-time login token."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+from collections.abc import Iterable
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_OPEN_ADDRESS = "open the address that `cosmo studio` printed"
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is reachable from this machine only.
+
+    Examples
+    --------
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def allowed_hosts(host: str, port: int) -> frozenset[str]:
+    """Return the values of the Host header that belong to a server bound to `host`.
+
+    Any other value is a foreign domain name that points to this machine (DNS rebinding).
+
+    Examples
+    --------
+    >>> sorted(allowed_hosts("127.0.0.1", 8765))
+    ['127.0.0.1:8765', 'localhost:8765']
+    """
+    names = {host.lower()}
+    if is_loopback(host):
+        names |= {"localhost"} if ":" in host else {"localhost", "127.0.0.1"}
+    names = {f"[{name}]" if ":" in name else name for name in names}
+    # Browsers omit the default port.
+    return frozenset(f"{name}:{port}" for name in names) | (names if port == 80 else frozenset())
+
+
+class Authentication:
+    """ASGI middleware that requires a token and the server's own host name.
+
+    A visit to `/?token=...` sets a cookie and redirects to `/`. Requests with another method than GET or HEAD
+    need the header `X-Cosmo: 1`, which no form or link of another site can send (CSRF). Every response has
+    the security headers.
+
+    Parameters
+    ----------
+    app : ASGI application
+    token : str
+    hosts : iterable of str
+        Accepted values of the Host header, see `allowed_hosts`. Empty: any IP address and `localhost`, for a
+        server that listens on all addresses.
+    cookie : str, default="cosmo"
+        Name of the cookie.
+
+    Examples
+    --------
+    >>> app = Authentication(JSONResponse({"ok": True}), "secret", {"127.0.0.1:8765"})
+    >>> len(app.one_time_token())
+    43
+    """
+
+    def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str], cookie: str = "cosmo") -> None:
+        self._app = app
+        self._token = token
+        self._hosts = frozenset(hosts)
+        self._cookie = cookie
+        self._one_time_tokens: set[str] = set()
+
+    def one_time_token(self) -> str:
+        """Return a token for a single login: the command line of a browser is visible to other users."""
+        token = secrets.token_urlsafe(32)
+        self._one_time_tokens.add(token)
+        return token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to a request without authentication, or pass it on."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+                if message["status"] >= 400:  # Do not wait for the rest of the request's body.
+                    headers["Connection"] = "close"
+            await send(message)
+
+        app = self._check(Request(scope)) or self._app
+        await app(scope, receive, send_with_headers)
+
+    def _check(self, request: Request) -> Response | None:
+        """Return the response to a request that is not passed on."""
+        hosts = request.headers.getlist("host")
+        if len(hosts) != 1 or not self._is_own_host(hosts[0].lower()):
+            return _refuse(403, f"the Host header is not the studio's; {_OPEN_ADDRESS}")
+        if request.method == "GET" and request.url.path == "/" and request.url.query:
+            return self._log_in(request.query_params.getlist("token"))
+        tokens = [*request.headers.getlist("x-cosmo-token"), request.cookies.get(self._cookie, "")]
+        if not any(_same(token, self._token) for token in tokens):
+            return _refuse(401, f"the token is missing or wrong; {_OPEN_ADDRESS}")
+        if request.method not in ("GET", "HEAD") and request.headers.getlist("x-cosmo") != ["1"]:
+            return _refuse(403, "the header X-Cosmo: 1 is missing")
+        return None
+
+    def _log_in(self, tokens: list[str]) -> Response:
+        """Return a redirect that sets the cookie, if the token of the query is valid."""
+        once = [token for token in self._one_time_tokens if any(_same(token, given) for given in tokens)]
+        if len(tokens) != 1 or not (once or _same(tokens[0], self._token)):
+            return _refuse(401, f"the token is missing or wrong; {_OPEN_ADDRESS}")
+        self._one_time_tokens.difference_update(once)
+        response = RedirectResponse("/", 303)
+        response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
+        return response
+
+    def _is_own_host(self, host: str) -> bool:
+        if self._hosts:
+            return host in self._hosts
+        name = host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name == "localhost"
+        return True
+
+
+def _same(given: str, token: str) -> bool:
+    """Compare two tokens in constant time."""
+    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode("utf-8", "replace"))
+
+
+def _refuse(status: int, message: str) -> JSONResponse:
+    return JSONResponse({"error": message}, status)
