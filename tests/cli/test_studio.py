@@ -264,7 +264,7 @@ class TestStartAndStop:
                 out, err = process.communicate(timeout=30)
         assert process.returncode == 130
         assert out == ""
-        assert err.splitlines()[0].startswith("cosmo studio: warning: whoever reaches 0.0.0.0")
+        assert err.splitlines()[0].startswith("cosmo studio: warning: anybody who reaches 0.0.0.0")
         assert err.splitlines()[1:] == ["cosmo: stopped; nothing was written half"]
 
     def test_port_is_the_next_that_is_free(self):
@@ -285,7 +285,7 @@ class TestSources:
     def test_a_run(self):
         live = self.live("cosmo-runs/old")
         assert (live.title, live.has_samples) == ("old", False)
-        page, _ = live.page({"api": "/api"})
+        page = live.page({"api": "/api"})
         assert read_view(page)["title"] == "old"
 
     def test_newest_run(self):
@@ -294,18 +294,18 @@ class TestSources:
     def test_a_run_on_samples(self):
         live = self.live("cosmo-runs/old", "test.npz")
         assert live.has_samples
-        assert read_view(live.page({})[0])["kind"] == "studio"
+        assert read_view(live.page({}))["kind"] == "studio"
 
     def test_a_run_whose_report_is_older(self, tmp_path: Path, folder: Path):
         (tmp_path / "model.cosmo").write_bytes((folder / "model.cosmo").read_bytes())
         (tmp_path / "report.html").write_text("<html>an older report</html>")
         said: list[str] = []
         live = _live(parser().parse_args([str(tmp_path)]), said.append)
-        assert "no report of this version" in said[-1]
-        assert read_view(live.page({})[0])["sets"][0]["stage"] == "validation"
+        assert "not a report of this version" in said[-1]
+        assert read_view(live.page({}))["sets"][0]["stage"] == "validation"
 
     def test_a_model_alone(self):
-        assert read_view(self.live("model.cosmo").page({})[0])["sets"][0]["stage"] == "validation"
+        assert read_view(self.live("model.cosmo").page({}))["sets"][0]["stage"] == "validation"
 
 
 class TestErrors:

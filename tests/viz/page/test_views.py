@@ -1,4 +1,4 @@
-"""What each page says."""
+"""Content of each page."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class TestExperiment:
         assert view["kind"] == "run"
         assert view["title"] == "Generalized zero-shot learning on small"
         assert view["version"] == cosmo.__version__
-        assert "288 samples with 96 features; 17 classes with examples and 7 known only by a" in view["lead"]
+        assert "288 samples with 96 features; 17 seen classes, and 7 unseen classes with a" in view["lead"]
         facts = dict(view["sets"][0]["facts"])
         for name, value in experiment.to_dict()["unseen_expert"].items():
             assert f"{name} {value:.3g}" in facts["unseen expert"]
@@ -116,7 +116,7 @@ class TestExperiment:
     def test_a_measure_that_is_not_known(self, experiment: Experiment):
         odd = replace(experiment, facts={**experiment.facts, "gate_auc": np.nan})
         view = experiment_view(odd)
-        assert "AUC not known" in dict(view["sets"][0]["facts"])["gate"]
+        assert "AUC unknown" in dict(view["sets"][0]["facts"])["gate"]
         assert "NaN" not in json_of(view)
 
     def test_texts_are_cut(self, experiment: Experiment, data: GZSLDataset):

@@ -122,9 +122,9 @@ class TestPredict:
         ("content", "reason"),
         [
             ('{"features": [1, 2]}', "features must have "),
-            ('{"features": NaN}', "features: Input should be a valid list"),
+            ('{"features": NaN}', "features: Input should be a valid array"),
             ('{"features": [Infinity]}', "features.0: Input should be a finite number"),
-            ('{"features": {"a": 1}}', "features: Input should be a valid list"),
+            ('{"features": {"a": 1}}', "features: Input should be a valid array"),
             ('{"text": "hello"}', 'this model takes features: send JSON with the field "features"'),
             ("{}", "this model takes features"),
             ('{"features": [], "path": "/etc/passwd"}', "path: Extra inputs are not permitted"),
