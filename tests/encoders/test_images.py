@@ -102,14 +102,14 @@ def test_weights_of_ones_own(encoder, tmp_path, kind):
 
 
 def test_unusable_weights(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no file .*absent.pth"):
+    with pytest.raises(FileNotFoundError, match="no such file of weights: .*absent.pth"):
         ImageEncoder(weights=tmp_path / "absent.pth")
     for name, content in (("junk.pth", b"junk"), ("junk.safetensors", b"junk junk junk junk")):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match=f"{name}: (not a file of tensors|damaged)"):
             ImageEncoder(weights=tmp_path / name)
     torch.save({"other": torch.zeros(1)}, tmp_path / "other.pth")
-    with pytest.raises(ValueError, match="other.pth: these weights are of another network"):
+    with pytest.raises(ValueError, match="other.pth: weights of another network"):
         ImageEncoder(weights=tmp_path / "other.pth")
     torch.save([1, 2], tmp_path / "list.pth")
     with pytest.raises(ValueError, match="list.pth: holds something else than tensors"):

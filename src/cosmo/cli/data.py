@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
             PlainConsole().print(_listing())
         return 0
     with progress(quiet=args.quiet) as step:
-        fetched = fetch(args.name, args.to, urls=args.url, sha256=args.sha256, report=step)
+        fetched = fetch(args.name, args.to, urls=args.url, sha256=args.sha256, report=step.report)
     PlainConsole().print(
         f"{fetched.folder}\n{fetched.file}: {fetched.checksum}"
         + (" (trusted on first use)" if fetched.trusted_on_first_use else "")

@@ -17,26 +17,14 @@ if TYPE_CHECKING:
 
 # Modules are imported on first use: most programs need one reader of many.
 _MODULES = {
-    "DataError": "dataset",
-    "GZSLDataset": "dataset",
-    "Split": "dataset",
-    "StagePredictions": "predictions",
-    "glyph_features": "glyphs",
-    "load_glyphs": "glyphs",
-    "match_labels": "descriptions",
-    "read_descriptions": "descriptions",
-    "read_features": "tables",
-    "read_image_folder": "images",
-    "read_image_table": "images",
-    "read_plain": "plain",
-    "read_predictions": "predictions",
-    "read_table": "tables",
-    "read_texts": "tables",
-    "read_xlsa17": "xlsa17",
-    "read_xlsa17_split": "xlsa17",
-    "write_glyph_images": "glyphs",
-    "write_plain": "plain",
-    "write_xlsa17": "xlsa17",
+    "dataset": ("DataError", "GZSLDataset", "Split"),
+    "descriptions": ("match_labels", "read_descriptions"),
+    "glyphs": ("glyph_features", "load_glyphs", "write_glyph_images"),
+    "images": ("read_image_folder", "read_image_table"),
+    "plain": ("read_plain", "write_plain"),
+    "predictions": ("StagePredictions", "read_predictions"),
+    "tables": ("read_features", "read_table", "read_texts"),
+    "xlsa17": ("read_xlsa17", "read_xlsa17_split", "write_xlsa17"),
 }
 
 __all__ = [
@@ -64,6 +52,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"cosmo.data.{_MODULES[name]}"), name)
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"cosmo.data.{module}"), name)
     raise AttributeError(f"module 'cosmo.data' has no attribute {name!r}")

@@ -8,7 +8,6 @@ import re
 import shutil
 import tarfile
 import tempfile
-import time
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ __all__ = ["ARCHIVES", "Archive", "FetchError", "Fetched", "fetch", "unpack"]
 logger = logging.getLogger(__name__)
 
 _TIMEOUT = 30.0  # seconds without a byte
-_REPORT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ def fetch(
     *,
     urls: Sequence[str] = (),
     sha256: str | None = None,
-    report: Callable[[str], None] = logger.info,
+    report: Callable[[int, int | None], None] = lambda done, total: None,
 ) -> Fetched:
     """Download an archive, verify its checksum and unpack it.
 
@@ -130,8 +128,8 @@ def fetch(
         Addresses to try before the known ones.
     sha256 : str, default=None
         Checksum of the file; replaces the known one.
-    report : callable, default=logger.info
-        Receives lines of progress.
+    report : callable, default=no report
+        Called with the number of bytes downloaded and the size of the file, if known.
 
     Returns
     -------
@@ -177,7 +175,7 @@ def fetch(
         digest = pooch.file_hash(str(file))
         write_whole(checksum_file, f"{digest}  {file.name}\n".encode())
         checksum = f"sha256:{digest}"
-        report(f"no checksum is known of {file.name}: trusted on first use, stored in {checksum_file.name}")
+        logger.info("no checksum is known of %s: stored in %s", file.name, checksum_file.name)
     return Fetched(file, folder, checksum, published is None)
 
 
@@ -224,20 +222,21 @@ def _download(
     folder: Path,
     checksum: str | None,
     archive: Archive | None,
-    report: Callable[[str], None],
+    report: Callable[[int, int | None], None],
 ) -> None:
     """Download a file from the first address that has an archive with that checksum, and unpack it."""
-    pooch.get_logger().setLevel(logging.WARNING)  # `report` has the progress
+    pooch.get_logger().setLevel(logging.WARNING)  # `logger` has the same
     exists = file.exists()
     failures = []
     for url in addresses:
         try:
+            logger.info("downloading %s", url)
             downloader = pooch.HTTPDownloader(timeout=_TIMEOUT, progressbar=_Progress(report))
             pooch.retrieve(url, checksum, fname=file.name, path=file.parent, downloader=downloader)
             if folder.exists():
-                report(f"{folder} exists; remove it to unpack {file.name} again")
+                logger.info("%s exists; remove it to unpack %s again", folder, file.name)
             else:
-                report(f"unpacking {file}")
+                logger.info("unpacking %s", file)
                 unpack(file, folder)
             return
         except FetchError as error:
@@ -249,7 +248,7 @@ def _download(
             failures.append(f"  {url}: {error}")
         except ValueError:  # raised by pooch for a wrong checksum
             failures.append(f"  {url}: the file does not have the checksum {checksum}")
-        report(failures[-1].strip())
+        logger.info(failures[-1].strip())
     hint = f"see {archive.page} for a new address and give" if archive else "give"
     raise FetchError(
         "\n".join([f"{file.name} could not be fetched:", *failures, f"{hint} it by --url (and --sha256)"])
@@ -257,20 +256,17 @@ def _download(
 
 
 class _Progress:
-    """Progress bar of a pooch downloader that reports a line every few seconds."""
+    """Progress bar of a pooch downloader that calls `report`."""
 
     total: int = 0
 
-    def __init__(self, report: Callable[[str], None]) -> None:
+    def __init__(self, report: Callable[[int, int | None], None]) -> None:
         self._report = report
         self._done = 0
-        self._last = time.monotonic()
 
     def update(self, n_bytes: int) -> None:
-        self._done += n_bytes
-        if time.monotonic() - self._last >= _REPORT_SECONDS:
-            self._last = time.monotonic()
-            self._report(f"{self._done / 1e6:.0f} of {self.total / 1e6:.0f} MB")
+        self._done = min(self._done + n_bytes, self.total or self._done + n_bytes)
+        self._report(self._done, self.total or None)
 
     def reset(self) -> None:
         self._done = 0

@@ -18,14 +18,11 @@ if TYPE_CHECKING:
 
 # Modules are imported on first use.
 _MODULES = {
-    "Encoder": "cosmo.encoders.base",
-    "Extraction": "cosmo.encoders.features",
-    "ExtractionError": "cosmo.encoders.features",
-    "ImageEncoder": "cosmo.encoders.images",
-    "ItemError": "cosmo.data.dataset",
-    "Problem": "cosmo.encoders.features",
-    "SentenceEncoder": "cosmo.encoders.text",
-    "extract": "cosmo.encoders.features",
+    "cosmo.data.dataset": ("ItemError",),
+    "cosmo.encoders.base": ("Encoder",),
+    "cosmo.encoders.features": ("Extraction", "ExtractionError", "Problem", "extract"),
+    "cosmo.encoders.images": ("ImageEncoder",),
+    "cosmo.encoders.text": ("SentenceEncoder",),
 }
 
 __all__ = [
@@ -89,6 +86,7 @@ def _encoder_classes() -> dict[str, type[SentenceEncoder] | type[ImageEncoder]]:
 def __getattr__(name: str) -> Any:
     if name == "ENCODERS":
         return _encoder_classes()
-    if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(module), name)
     raise AttributeError(f"module 'cosmo.encoders' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Image networks of the libraries that have them, with their heads taken off."""
+"""Pretrained image networks without their classification heads."""
 
 from __future__ import annotations
 
@@ -18,50 +18,29 @@ from cosmo.encoders.base import weights_identity
 
 __all__ = ["Backbone", "Preprocessing", "load_backbone"]
 
-_HEADS = ("fc", "classifier", "heads", "head")  # what the networks of torchvision call it
+_HEADS = ("fc", "classifier", "heads", "head")  # names in torchvision
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """The centre of a picture, resized and normalised.
-
-    Parameters
-    ----------
-    size : int
-        Height and width in pixels that the network takes.
-    mean, std : tuple of 3 floats
-        Of red, green and blue between 0 and 1.
-    crop : float
-        Side of the square that is kept, relative to the shorter side of the picture.
-    filter : {"bilinear", "bicubic", "lanczos"}
-        How pictures are resized.
-
-    Examples
-    --------
-    >>> prepare = Preprocessing(size=4, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
-    >>> pixels = prepare.resize(Image.new("RGB", (30, 20), "white"))
-    >>> pixels.shape, prepare.normalise([pixels]).shape, prepare.normalise([pixels]).max()
-    ((4, 4, 3), (1, 3, 4, 4), np.float32(1.0))
-    """
+    """Central crop, resizing and normalisation; its `repr` is part of an encoder's identity."""
 
     size: int
-    mean: tuple[float, ...]
+    mean: tuple[float, ...]  # of red, green and blue between 0 and 1
     std: tuple[float, ...]
-    crop: float = 1.0
+    crop: float = 1.0  # side of the crop, relative to the shorter side of the image
     filter: str = "bicubic"
 
-    def resize(self, picture: Image.Image) -> NDArray[np.uint8]:
-        """Return the centre of an RGB picture, shape (size, size, 3)."""
-        side = self.crop * min(picture.size)
-        left, top = (picture.width - side) / 2, (picture.height - side) / 2
+    def resize(self, image: Image.Image) -> NDArray[np.uint8]:
+        """Return the centre of an RGB image, shape (size, size, 3)."""
+        side = self.crop * min(image.size)
+        left, top = (image.width - side) / 2, (image.height - side) / 2
         resample = Image.Resampling[self.filter.upper()]
-        return np.asarray(
-            picture.resize((self.size,) * 2, resample, box=(left, top, left + side, top + side))
-        )
+        return np.asarray(image.resize((self.size,) * 2, resample, box=(left, top, left + side, top + side)))
 
-    def normalise(self, pictures: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
-        """Return pictures of equal size as (n, 3, size, size)."""
-        pixels = np.stack(pictures).astype(np.float32)
+    def normalise(self, images: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """Return images of equal size as (n, 3, size, size)."""
+        pixels = np.stack(images).astype(np.float32)
         pixels -= 255 * np.array(self.mean, dtype=np.float32)
         pixels /= 255 * np.array(self.std, dtype=np.float32)
         return pixels.transpose(0, 3, 1, 2)
@@ -69,9 +48,9 @@ class Preprocessing:
 
 @dataclass(frozen=True)
 class Backbone:
-    """A network from pictures (n, 3, size, size) to features (n, n_features), and what it needs.
+    """A network from images (n, 3, size, size) to features (n, n_features).
 
-    `embed_texts`, of networks that know both, places a list of texts in the same space.
+    `embed_texts` embeds a list of texts in the same space, if the network can.
     """
 
     network: Callable[[Any], Any]
@@ -81,19 +60,11 @@ class Backbone:
 
 
 def load_backbone(name: str, weights: Path | None = None) -> Backbone:
-    """Return the network of a name such as "efficientnet-lite0" or "timm:resnet18", ready to use.
-
-    Raises
-    ------
-    ValueError
-        If there is no such network, or the file of weights does not fit it.
-    OSError
-        If weights have to be fetched and cannot be.
-    """
+    """Return the network of a name such as "efficientnet-lite0" or "timm:resnet18"."""
     library, colon, model = name.partition(":")
     loaders = {"timm": _timm, "torchvision": _torchvision, "open_clip": _open_clip}
     if weights is not None and not weights.is_file():
-        raise FileNotFoundError(f"{name}: there is no file {weights} to load weights from")
+        raise FileNotFoundError(f"{name}: no such file of weights: {weights}")
     if not colon and name in _EFFICIENTNETS:
         return _efficientnet_lite(name, weights)
     if not model or library not in loaders:
@@ -104,10 +75,10 @@ def load_backbone(name: str, weights: Path | None = None) -> Backbone:
         return loaders[library](package, model, weights)
     except (OSError, RuntimeError, ValueError, KeyError) as error:
         if weights is not None:
-            raise ValueError(f"{name}: cannot be made with the weights of {weights}: {error}") from error
+            raise ValueError(f"{name}: does not take the weights of {weights}: {error}") from error
         raise OSError(
-            f"{name}: {library} has no such network or could not fetch its weights ({error}); "
-            "give a file of weights that is on disk"
+            f"{name}: {library} has no such network or cannot download its weights ({error}); "
+            "give a file of weights"
         ) from error
 
 
@@ -125,7 +96,7 @@ def _efficientnet_lite(name: str, path: Path | None) -> Backbone:
     weights = _read_weights(path)
     _load_weights(network, weights, path)
     pixels = network._global_params.image_size
-    # As in training: a frame of 32 pixels in all falls away, values go from about -1 to 1.
+    # As in training: a crop that is 32 pixels smaller, and values from about -1 to 1.
     preprocessing = Preprocessing(pixels, (127 / 255,) * 3, (128 / 255,) * 3, crop=pixels / (pixels + 32))
     _fold(network)
     network = network.to(memory_format=torch.channels_last)
@@ -137,7 +108,7 @@ def _efficientnet_lite(name: str, path: Path | None) -> Backbone:
 
 
 def _fold(network: Any) -> None:
-    """Make each batch normalisation a part of the convolution before it: a third faster."""
+    """Fold each batch normalisation into the convolution before it: a third faster."""
     nn = require("torch").nn
     pairs = [(network, "_conv_stem", "_bn0"), (network, "_conv_head", "_bn1")]
     for block in network._blocks:
@@ -148,7 +119,7 @@ def _fold(network: Any) -> None:
         folded = nn.utils.fusion.fuse_conv_bn_eval(getattr(owner, convolution), getattr(owner, norm))
         if isinstance(folded.static_padding, nn.ZeroPad2d):
             left, right, top, bottom = folded.static_padding.padding
-            if left == right and top == bottom:  # then the convolution can pad by itself
+            if left == right and top == bottom:  # symmetric padding is an option of the convolution
                 folded.padding = (top, left)
                 folded.static_padding = nn.Identity()
         setattr(owner, convolution, folded)
@@ -193,7 +164,7 @@ def _torchvision(torchvision: Any, model: str, path: Path | None) -> Backbone:
 def _open_clip(open_clip: Any, model: str, path: Path | None) -> Backbone:
     architecture, slash, pretrained = model.partition("/")
     if not slash and path is None:
-        raise ValueError(f"open_clip:{model} needs the name of its training too, open_clip:NAME/PRETRAINED")
+        raise ValueError(f"open_clip:{model} lacks the name of the weights: open_clip:NAME/PRETRAINED")
     network = open_clip.create_model(architecture, pretrained=None if path else pretrained).eval()
     if path is not None:
         _load_weights(network, _read_weights(path), path)
@@ -217,7 +188,7 @@ def _identity(network: Any, library: str, model: str, preprocessing: Preprocessi
 
 
 def _read_weights(path: str | os.PathLike[str]) -> Mapping[str, Any]:
-    """Return the tensors of a file by name; nothing in the file is executed."""
+    """Return the tensors of a file by name, without unpickling other objects."""
     path = Path(path)
     try:
         if path.suffix == ".safetensors":
@@ -227,20 +198,20 @@ def _read_weights(path: str | os.PathLike[str]) -> Mapping[str, Any]:
         weights = require("torch").load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, OSError, ValueError, RuntimeError, EOFError, KeyError) as error:
         raise ValueError(f"{path}: not a file of tensors (safetensors or PyTorch): {error}") from error
-    except Exception as error:  # safetensors has an exception of its own, straight under Exception
+    except Exception as error:  # the exception of safetensors derives from Exception
         raise ValueError(f"{path}: damaged: {error}") from error
     if isinstance(weights, dict) and isinstance(weights.get("state_dict"), dict):
         weights = weights["state_dict"]
     if not isinstance(weights, dict) or not all(hasattr(value, "dtype") for value in weights.values()):
-        raise ValueError(f"{path}: holds something else than tensors by name; save model.state_dict()")
+        raise ValueError(f"{path}: not a dict of tensors; save model.state_dict()")
     return weights
 
 
 def _load_weights(network: Any, weights: Mapping[str, Any], path: Path) -> None:
-    """Load weights; those of a head that was taken off are left over."""
+    """Load weights, except those of the removed head."""
     try:
         missing = network.load_state_dict(weights, strict=False).missing_keys
     except RuntimeError as error:
-        raise ValueError(f"{path}: these weights are of another network: {error}") from error
+        raise ValueError(f"{path}: weights of another network: {error}") from error
     if missing:
-        raise ValueError(f"{path}: these weights are of another network, which has no {missing[0]}")
+        raise ValueError(f"{path}: weights of another network, without {missing[0]}")

@@ -1,10 +1,10 @@
-"""The contract of an encoder: texts or pictures in, feature rows out."""
+"""Base class of encoders."""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, ClassVar, Literal
 
@@ -18,25 +18,23 @@ __all__ = ["Encoder", "weights_identity"]
 
 
 class Encoder(ABC):
-    """Turns samples that are not numbers into feature rows.
+    """Base class of encoders: features of texts or images.
 
-    An encoder reads one item at a time (`read`, which may fail, and may run in a thread) and encodes
-    what it read in batches (`encode_batch`). Features of an item do not depend on the items beside it.
+    `read` decodes one item, in a thread; `encode_batch` encodes decoded items. Features of an item must
+    not depend on the rest of its batch.
 
     Attributes
     ----------
     name : str
-        How it is asked for: ``make_encoder(encoder.name)`` gives the same one.
+        ``make_encoder(encoder.name)`` returns the same encoder.
     kind : {"text", "images"}
-        What it reads.
     n_features : int
-        Length of a feature row.
     identity : str
-        Fingerprint of weights and preprocessing: equal identities give equal features.
+        Fingerprint of weights and preprocessing.
     describes : bool
-        Whether texts can be placed in the space of the samples, see `encode_descriptions`.
+        Whether `encode_descriptions` embeds texts in the space of the samples.
     batch_size : int
-        Items that are held in memory together.
+        Number of decoded items in memory.
 
     Examples
     --------
@@ -62,89 +60,68 @@ class Encoder(ABC):
 
     @abstractmethod
     def content(self, item: Any) -> bytes:
-        """Return what the features of an item depend on, such as the bytes of a file.
-
-        Raises
-        ------
-        ItemError
-            If there is no such file, or the item is not of the right type.
-        """
+        """Return the bytes that the features depend on, or raise ItemError."""
 
     @abstractmethod
     def read(self, item: Any) -> Any:
-        """Return an item as `encode_batch` takes it.
-
-        Raises
-        ------
-        ItemError
-            If the item cannot be used.
-        """
+        """Return an item decoded for `encode_batch`, or raise ItemError."""
 
     @abstractmethod
     def encode_batch(self, batch: Sequence[Any]) -> NDArray[np.float32]:
-        """Return features of items that were read, shape (n_items, n_features)."""
+        """Return the features of decoded items, shape (n_items, n_features)."""
 
     def encode(self, items: Iterable[Any]) -> NDArray[np.float32]:
-        """Return features of items, shape (n_items, n_features); `cosmo.encoders.extract` does large sets.
+        """Return features of items, shape (n_items, n_features).
 
         Raises
         ------
         ItemError
             On the first item that cannot be used.
+
+        See Also
+        --------
+        cosmo.encoders.extract : with a cache, for many items.
         """
         if isinstance(items, str | bytes):
             raise TypeError(f"items must be a sequence of {self.kind}, not one; put it into a list")
-        batches = _batches(items, self.batch_size)
-        parts = [self.encode_batch([self.read(item) for item in batch]) for batch in batches]
-        return np.concatenate(parts) if parts else np.empty((0, self.n_features), dtype=np.float32)
+        remaining, parts = iter(items), [np.empty((0, self.n_features), dtype=np.float32)]
+        while batch := [self.read(item) for item in islice(remaining, self.batch_size)]:
+            parts.append(self.encode_batch(batch))
+        return np.concatenate(parts)
 
     def encode_descriptions(self, texts: Iterable[str]) -> NDArray[np.float32]:
-        """Return texts in the space of the samples, shape (n_texts, n_features), if `describes`.
+        """Return texts in the space of the samples, shape (n_texts, n_features).
 
         Raises
         ------
         ValueError
-            If this encoder has no place for texts.
+            If not `describes`.
         """
         raise ValueError(
-            f"{self.name} encodes {self.kind} only and has no place for descriptions in words: describe "
-            "classes by numbers, or take an encoder of both, such as open_clip:NAME/PRETRAINED"
+            f"{self.name} encodes {self.kind} only, not descriptions in words: describe classes by numbers, "
+            "or use an encoder of both, such as open_clip:NAME/PRETRAINED"
         )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
 
-def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch
-
-
 def check_text(item: Any) -> str:
-    """Return an item if it is a text with something in it."""
+    """Return an item if it is a non-empty text."""
     if not isinstance(item, str):
-        raise ItemError(f"a text was expected, got {item!r} ({type(item).__name__})")
+        raise ItemError(f"expected a text, got {item!r} ({type(item).__name__})")
     if not item.strip():
         raise ItemError("the text is empty")
     return item
 
 
 def weights_identity(weights: Mapping[str, Any], *recipe: str | float) -> str:
-    """Return a fingerprint of a network's tensors by name and of what is done around it.
-
-    Examples
-    --------
-    >>> torch = __import__("pytest").importorskip("torch")
-    >>> weights = {"bias": torch.zeros(3)}
-    >>> weights_identity(weights, 224) == weights_identity(weights, 225)
-    False
-    """
+    """Return a fingerprint of a network's tensors and of the recipe around it."""
     torch = require("torch")
     digest = hashlib.blake2b(repr(recipe).encode(), digest_size=16)
     for name in sorted(weights):
         values = weights[name].detach().cpu().contiguous()
         digest.update(f"{name} {values.dtype} {tuple(values.shape)} ".encode())
-        # As bytes, since numpy does not know all of PyTorch's dtypes.
+        # As bytes, since numpy lacks some of PyTorch's dtypes.
         digest.update(values.flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Image encoders: a pretrained network without its last layer."""
+"""Image encoders: pretrained networks without their last layer."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ __all__ = ["ImageEncoder"]
 
 
 class ImageEncoder(Encoder):
-    """Pooled features of a network that was trained on photographs.
+    """Pooled features of a pretrained image network.
 
-    Items are paths of picture files, or arrays (height, width[, 3]) of uint8. One picture at a time goes
-    through the network, so that its features do not depend on those beside it; on a CPU nothing is lost.
+    Items are paths of image files, or uint8 arrays (height, width[, 3]). Images are encoded one by one,
+    which is not slower on a CPU.
 
     Parameters
     ----------
-    name : str
-        "efficientnet-lite0": ImageNet weights from an installed package, never from the network; 1280
-        features. With the packages that have them: "efficientnet-lite1" to "-lite4", "timm:NAME",
-        "torchvision:NAME", and "open_clip:NAME/PRETRAINED", which knows descriptions too.
-    weights : path, optional
-        File of weights (safetensors or PyTorch) to take instead of the published ones.
+    name : str, default="efficientnet-lite0"
+        "efficientnet-lite0" has 1280 features and ImageNet weights from an installed package. With their
+        packages: "efficientnet-lite1" to "-lite4", "timm:NAME", "torchvision:NAME", and
+        "open_clip:NAME/PRETRAINED", which embeds descriptions too.
+    weights : path, default=None
+        File of weights (safetensors or PyTorch) in place of the published ones.
 
     Examples
     --------
@@ -57,17 +57,17 @@ class ImageEncoder(Encoder):
         return image_bytes(item)
 
     def read(self, item: Any) -> NDArray[np.uint8]:
-        """Return a picture at the size of the network, shape (size, size, 3)."""
+        """Return an image at the input size of the network, shape (size, size, 3)."""
         preprocessing = self._backbone.preprocessing
         return preprocessing.resize(read_image(item, round(preprocessing.size / preprocessing.crop)))
 
     def encode_batch(self, batch: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
-        """Return features of pictures that were read, shape (n_pictures, n_features)."""
+        """Return features of decoded images, shape (n_images, n_features)."""
         normalise = self._backbone.preprocessing.normalise
-        return np.concatenate([self._embed(normalise([picture])) for picture in batch])
+        return np.concatenate([self._embed(normalise([image])) for image in batch])
 
     def encode_descriptions(self, texts: Iterable[str]) -> NDArray[np.float32]:
-        """Return descriptions in the space of the pictures, if `describes`, shape (n_texts, n_features)."""
+        """Return descriptions in the space of the images, shape (n_texts, n_features)."""
         embed_texts = self._backbone.embed_texts
         if embed_texts is None:
             return super().encode_descriptions(texts)
@@ -78,5 +78,5 @@ class ImageEncoder(Encoder):
     def _embed(self, pixels: NDArray[np.float32]) -> NDArray[np.float32]:
         torch = require("torch")
         with torch.inference_mode():
-            # Channels last, which is how the pixels lie in memory and what networks on a CPU like.
+            # The pixels are in channels-last memory format, the fastest one on a CPU.
             return self._backbone.network(torch.from_numpy(pixels)).float().numpy()

@@ -1,4 +1,4 @@
-"""Sentence encoders: texts and descriptions in one space."""
+"""Sentence encoders: embeddings of texts and descriptions."""
 
 from __future__ import annotations
 
@@ -18,25 +18,22 @@ from cosmo.encoders.base import Encoder, check_text, weights_identity
 __all__ = ["SentenceEncoder"]
 
 _PREFIX = "sentence:"
-_IN_NETWORK = 32  # more gain nothing on a CPU
+_BATCH = 32  # larger batches are not faster on a CPU
 _PROBE = "Héllo, WORLD of ſentences: it's 12.5 °C in 東京!"
 
 
 class SentenceEncoder(Encoder):
-    """A model of the sentence-transformers library.
+    """Embeddings of a sentence-transformers model.
 
-    Texts with equally many tokens are encoded together, so that none is padded: features of a text do
-    not depend, not even in the last bit, on the texts beside it. What exceeds the length a model can
-    read (256 tokens, about 200 words, for "minilm") is not looked at.
+    Texts are truncated to the maximum length of the model: 256 tokens, about 200 words, for "minilm".
 
     Parameters
     ----------
-    name : str
-        "minilm": all-MiniLM-L6-v2, from an installed package, never from the network. Or
-        "sentence:" and the folder of a model, or its name on the Hugging Face hub, which is taken from
-        the network unless an earlier run left it in the library's own cache.
-    weights : path, optional
-        Folder of the model, for a name whose weights are elsewhere.
+    name : str, default="minilm"
+        "minilm" is all-MiniLM-L6-v2 from an installed package. Or "sentence:" and the folder of a model,
+        or its name on the Hugging Face hub, from which it is downloaded once.
+    weights : path, default=None
+        Folder of the model, if it is elsewhere.
 
     Examples
     --------
@@ -68,16 +65,17 @@ class SentenceEncoder(Encoder):
 
     def content(self, item: Any) -> bytes:
         """Return a text as bytes."""
-        # Half a surrogate pair, as broken JSON can leave it, must not stop anybody here.
+        # Broken JSON can contain half of a surrogate pair.
         return check_text(item).encode("utf-8", "surrogatepass")
 
     def read(self, item: Any) -> str:
-        """Return a text that is not empty."""
+        """Return a text; invalid characters are replaced."""
         return check_text(item).encode("utf-8", "replace").decode()
 
     def encode_batch(self, batch: Sequence[str]) -> NDArray[np.float32]:
-        """Return unit-length or raw features, as the model makes them, shape (n_texts, n_features)."""
+        """Return the embeddings of texts, shape (n_texts, n_features)."""
         features = np.empty((len(batch), self.n_features), dtype=np.float32)
+        # Texts of the same length are encoded together: without padding, features are batch-invariant.
         lengths = np.array([len(tokens) for tokens in self._tokens(batch)])
         for length in np.unique(lengths):
             rows = np.flatnonzero(lengths == length).tolist()
@@ -85,23 +83,23 @@ class SentenceEncoder(Encoder):
         return features
 
     def encode_descriptions(self, texts: Iterable[str]) -> NDArray[np.float32]:
-        """Return descriptions as samples are encoded, shape (n_texts, n_features)."""
+        """Return the embeddings of descriptions, shape (n_texts, n_features)."""
         return self.encode(texts)
 
     def _embed(self, texts: list[str]) -> NDArray[np.float32]:
-        features = self._model.encode(texts, batch_size=_IN_NETWORK, show_progress_bar=False)
+        features = self._model.encode(texts, batch_size=_BATCH, show_progress_bar=False)
         return np.asarray(features, dtype=np.float32)
 
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
         tokenizer = self._model.tokenizer
-        if not callable(tokenizer):  # models that average word vectors never pad
+        if not callable(tokenizer):  # models that average word vectors do not pad
             return [[]] * len(texts)
         limit = self._model.max_seq_length
         tokens = tokenizer(list(texts), truncation=limit is not None, max_length=limit)
         return tokens["input_ids"]
 
     def _fingerprint(self) -> str:
-        """Fingerprint of what the model computes, the same with all admitted versions of the libraries."""
+        """Return a fingerprint of weights, steps and tokens, the same in all versions of the library."""
         steps = [type(module).__name__ for module in self._model]
         pooling = [str(getattr(module, "pooling_mode", "")) for module in self._model]
         return weights_identity(
@@ -117,7 +115,7 @@ def _load(source: str) -> Any:
     """Load a model from a folder, or from the hub if there is no such folder."""
     library = require("sentence_transformers")
     local = Path(source).is_dir()
-    with _quiet(), _offline(local):
+    with _hub_settings(offline=local):
         try:
             return library.SentenceTransformer(source, device="cpu", local_files_only=local)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
@@ -126,38 +124,23 @@ def _load(source: str) -> Any:
                     f"{source}: not the folder of a sentence-transformers model: {error}"
                 ) from error
             raise OSError(
-                f"{source}: there is no such folder, and the Hugging Face hub did not give a model of that "
-                f"name ({_first_line(error)}); fetch it where there is a network and give its folder, "
-                f"or take minilm, which is installed"
+                f"{source}: no such folder, and the Hugging Face hub has no such model or cannot be reached "
+                f"({type(error).__name__}: {str(error).strip().partition(chr(10))[0]}); give the folder of a "
+                "downloaded model, or use minilm"
             ) from error
 
 
-def _first_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-
-
 @contextmanager
-def _offline(offline: bool) -> Iterator[None]:
-    """Keep the hub library from looking for newer files of a model that is on disk."""
+def _hub_settings(*, offline: bool) -> Iterator[None]:
+    """Load without progress bars and, if `offline`, without a look for newer files on the hub."""
     constants: Any = import_module("huggingface_hub.constants")
-
-    before = constants.HF_HUB_OFFLINE
-    constants.HF_HUB_OFFLINE = before or offline
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE = before
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Load without the library's progress bars."""
-    logging = import_module("transformers.utils.logging")
-
-    shown = logging.is_progress_bar_enabled()
+    logging: Any = import_module("transformers.utils.logging")
+    was_offline, had_bars = constants.HF_HUB_OFFLINE, logging.is_progress_bar_enabled()
+    constants.HF_HUB_OFFLINE = was_offline or offline
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        constants.HF_HUB_OFFLINE = was_offline
+        if had_bars:
             logging.enable_progress_bar()

@@ -257,9 +257,7 @@ class Predictor:
         extraction = logging.getLogger(extract.__module__)
         disabled, extraction.disabled = extraction.disabled, True  # it counts from the start of the batch
         try:
-            found = extract(
-                self._model.encoder, items, cache=self._cache, on_error=self._on_error, report=lambda _: None
-            )
+            found = extract(self._model.encoder, items, cache=self._cache, on_error=self._on_error)
         except ExtractionError as error:
             lines = [f"  row {start + one.row + 1}: {one.reason}" for one in error.problems]
             head = f"{self._source}: some samples cannot be used; correct or remove them, or skip them:"
