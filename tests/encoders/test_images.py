@@ -112,7 +112,7 @@ def test_unusable_weights(tmp_path):
     with pytest.raises(ValueError, match="other.pth: weights of another network"):
         ImageEncoder(weights=tmp_path / "other.pth")
     torch.save([1, 2], tmp_path / "list.pth")
-    with pytest.raises(ValueError, match="list.pth: holds something else than tensors"):
+    with pytest.raises(ValueError, match="list.pth: not a dict of tensors"):
         ImageEncoder(weights=tmp_path / "list.pth")
 
 

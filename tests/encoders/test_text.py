@@ -104,9 +104,7 @@ def test_identity_is_stable(encoder):
 
 def test_unknown_model_without_network(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(
-        OSError, match="no such folder, and the Hugging Face hub .* a downloaded model"
-    ):
+    with pytest.raises(OSError, match="no such folder, and the Hugging Face hub .* a downloaded model"):
         SentenceEncoder("sentence:nobody/has-this-model")
 
 
