@@ -25,8 +25,8 @@ from threadpoolctl import threadpool_limits
 
 from cosmo.data.splits import hold_out
 from cosmo.experts import ESZSL
+from cosmo.experts.base import select
 from cosmo.experts.eszsl import _Path, _solve
-from cosmo.experts.selection import select
 
 N_ROWS, N_FEATURES, N_ATTRIBUTES, N_CLASSES = 7057, 2048, 312, 150
 

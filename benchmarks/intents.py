@@ -27,7 +27,7 @@ from cosmo._core.files import write_whole
 from cosmo.data import GZSLDataset, Split
 from cosmo.encoders import extract, make_encoder
 from cosmo.evaluation.run import Evaluation, Experiment, Settings, run_experiment, summarise
-from cosmo.experts._scaling import unit_rows
+from cosmo.experts._linear import unit_rows
 
 N_UNSEEN, TEST_SHARE = 50, 0.2
 SEEN = "logistic-unit"

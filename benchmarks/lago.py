@@ -34,7 +34,7 @@ from cosmo.data import load_glyphs, read_xlsa17
 from cosmo.data.splits import Protocol
 from cosmo.experts import LAGO
 from cosmo.experts._and_or import Loss, Weights
-from cosmo.experts._optimisers import Adam
+from cosmo.experts._linear import Adam
 from cosmo.metrics.accuracy import zsl_accuracy
 
 # The published step of Adam for CUB, 1e-4 on raw features, is about 0.08 in these units. The penalties, for

@@ -46,7 +46,7 @@ from cosmo.data import read_xlsa17
 from cosmo.data.splits import Protocol
 from cosmo.experts import _preconditioners as preconditioners
 from cosmo.experts import logistic
-from cosmo.experts.logistic import SoftmaxRegression
+from cosmo.experts.seen import SoftmaxRegression
 
 
 class Comparison(NamedTuple):

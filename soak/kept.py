@@ -90,14 +90,14 @@ def _read_parts(folder: Path, name: str) -> None:
 def _checkpoint(folder: Path) -> list[str]:
     import torch
 
-    from cosmo.experts._checkpoints import Checkpoints
+    from cosmo.experts._network import Checkpoints
 
     Checkpoints(folder, "k", [10]).save(10, lambda: {"weights": torch.arange(20.0), "epoch": 10})
     return ["training-k-10.pt"]
 
 
 def _read_checkpoint(folder: Path, name: str) -> None:
-    from cosmo.experts._checkpoints import Checkpoints
+    from cosmo.experts._network import Checkpoints
 
     Checkpoints(folder, "k", [10]).last(0, 10)
 

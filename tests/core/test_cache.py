@@ -202,7 +202,7 @@ def edited(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 class TestCode:
     @pytest.mark.parametrize(
         "module",
-        ["cosmo.experts.ranking", "cosmo.experts._scaling", "cosmo.experts.base", "cosmo.experts.selection"],
+        ["cosmo.experts.ranking", "cosmo.experts._linear", "cosmo.experts.base"],
     )
     def test_behind_an_expert_counts(self, module: str, edited: Any):
         before = fingerprint(SJE())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from cosmo.experts.logistic import SoftmaxRegression
+from cosmo.experts.seen import SoftmaxRegression
 
 
 @parametrize_with_checks([SoftmaxRegression()])

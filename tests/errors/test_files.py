@@ -206,7 +206,7 @@ class TestOwnFiles:
 
     def test_checkpoints(self, tmp_path: Path):
         torch = pytest.importorskip("torch")
-        from cosmo.experts._checkpoints import Checkpoints
+        from cosmo.experts._network import Checkpoints
 
         kept = Checkpoints(tmp_path, "k", [10])
         kept.save(10, lambda: {"weights": torch.arange(20.0)})

@@ -213,7 +213,7 @@ class TestTraining:
 
 def test_networks_leave_no_checkpoints(cub: GZSLDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("torch")
-    monkeypatch.setattr("cosmo.experts._checkpoints._SECONDS", 0.0)
+    monkeypatch.setattr("cosmo.experts._network._SECONDS", 0.0)
     monkeypatch.setattr(DEM, "grid", {"epochs": (1, 2)})
     found, _ = compare([Candidate("DEM", DEM(hidden=8), cub)], Cache(tmp_path), seen=make_seen_expert("lda"))
     assert len(found) == 3

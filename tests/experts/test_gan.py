@@ -15,7 +15,7 @@ FAST = {"hidden": 64, "n_syn": 20, "learning_rate": 3e-4}
 @pytest.fixture(scope="module", autouse=True)
 def short_trainings():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cosmo.experts._synthetic._STEPS", 200)
+        patch.setattr("cosmo.experts._generative._LINEAR_STEPS", 200)
         yield
 
 

@@ -13,8 +13,7 @@ torch = pytest.importorskip("torch")
 from cosmo._core.validation import check_descriptions  # noqa: E402
 from cosmo.data.splits import hold_out  # noqa: E402
 from cosmo.experts import select  # noqa: E402
-from cosmo.experts._generative import GenerativeExpert  # noqa: E402
-from cosmo.experts._synthetic import fit_linear  # noqa: E402
+from cosmo.experts._generative import GenerativeExpert, fit_linear  # noqa: E402
 from cosmo.experts.gan import FCLSWGAN, CycleUWGAN, CycleWGAN  # noqa: E402
 from cosmo.experts.vae import SEGZSL  # noqa: E402
 
@@ -31,7 +30,7 @@ EXPERTS = {
 def short_trainings():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cosmo.experts._generative._STEPS", 12)
-        patch.setattr("cosmo.experts._synthetic._STEPS", 200)
+        patch.setattr("cosmo.experts._generative._LINEAR_STEPS", 200)
         yield
 
 
@@ -189,7 +188,7 @@ class TestTraining:
         assert steps == [4] * 51
 
     def test_an_interrupted_training_ends_as_if_it_had_not_been(self, expert, task, tmp_path, monkeypatch):
-        monkeypatch.setattr("cosmo.experts._checkpoints._SECONDS", 0.0)
+        monkeypatch.setattr("cosmo.experts._network._SECONDS", 0.0)
         epoch = GenerativeExpert._epoch
 
         def killed(self, done, *rest):

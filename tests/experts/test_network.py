@@ -1,4 +1,4 @@
-"""The training loop that experts with networks share, on DEM and ICINESS (which draws dropout besides)."""
+"""The training loop of network experts and its checkpoints, on DEM and ICINESS (which has dropout)."""
 
 import logging
 import os
@@ -13,21 +13,21 @@ import pytest
 from sklearn.base import clone
 
 from cosmo.data.splits import hold_out
-from cosmo.experts import _checkpoints as checkpoints
-from cosmo.experts import select
-from cosmo.experts.dem import DEM
-from cosmo.experts.iciness import ICINESS
+from cosmo.experts import _network, select
+from cosmo.experts._network import Checkpoints
+from cosmo.experts.embedding import DEM
+from cosmo.experts.relation import ICINESS
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 SMALL = ICINESS(epochs=6, hidden=16, learning_rate=1e-3, batch_size=32, temperature=1.0)
 
 CHILD = """
 import sys
 from compositional import Task
-from cosmo.experts import _checkpoints as checkpoints
-from cosmo.experts.iciness import ICINESS
-checkpoints._SECONDS = 0.0
+from cosmo.experts import _network
+from cosmo.experts.relation import ICINESS
+_network._SECONDS = 0.0
 task = Task()
 ICINESS(epochs=100_000, hidden=16, learning_rate=1e-3, batch_size=32, temperature=1.0, checkpoints=sys.argv[1]
     ).fit(task.X, task.y, task.table)
@@ -45,15 +45,15 @@ def assert_same_weights(one, other):
 
 
 def interrupt(monkeypatch, task, expert, *, at_loss):
-    """Fit until the loss has been asked for `at_loss` times, with a checkpoint after every epoch."""
-    monkeypatch.setattr(checkpoints, "_SECONDS", 0.0)
-    asked = 0
+    """Fit until the loss has been computed `at_loss` times, with a checkpoint after every epoch."""
+    monkeypatch.setattr(_network, "_SECONDS", 0.0)
+    n_calls = 0
     whole = type(expert)._loss
 
     def loss(*args):
-        nonlocal asked
-        asked += 1
-        if asked == at_loss:
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == at_loss:
             raise Stop
         return whole(*args)
 
@@ -86,8 +86,6 @@ class TestSeed:
         assert any((value != other.weights_[name]).any() for name, value in one.weights_.items())
 
     def test_of_numpy_and_torch_play_no_part(self, task):
-        import torch
-
         one = clone(SMALL).fit(task.X, task.y, task.table)
         torch.manual_seed(99)
         assert_same_weights(one, clone(SMALL).fit(task.X, task.y, task.table))
@@ -98,7 +96,7 @@ class TestChoiceOfEpochs:
         trained = count_epochs(monkeypatch, ICINESS)
         expert = clone(SMALL).set_params(epochs=None)
         accuracies = iter([0.2, 0.5, 0.4, 0.5, 0.3, 0.9])
-        monkeypatch.setattr("cosmo.experts.selection.zsl_accuracy", lambda *_: next(accuracies))
+        monkeypatch.setattr("cosmo.experts.base.zsl_accuracy", lambda *_: next(accuracies))
         chosen = select(expert, task.X, task.y, task.table.loc[task.seen], hold_out(task.y, seed=0))
         stops = ICINESS.grid["epochs"]
         assert chosen.epochs == stops[1]
@@ -173,18 +171,6 @@ class TestInterruption:
         assert_same_weights(expert, undisturbed)
         assert not list(folder.glob("training-*"))
 
-    def test_damaged_state(self, task, monkeypatch, tmp_path, caplog):
-        undisturbed = clone(SMALL).fit(task.X, task.y, task.table)
-        expert = clone(SMALL).set_params(checkpoints=tmp_path)
-        interrupt(monkeypatch, task, expert, at_loss=4 * 7 + 3)
-        (state,) = tmp_path.iterdir()
-        state.write_bytes(state.read_bytes()[:500])
-        with caplog.at_level(logging.WARNING):
-            expert.fit(task.X, task.y, task.table)
-        assert "cannot be read" in caplog.text
-        assert_same_weights(expert, undisturbed)
-        assert list(tmp_path.iterdir()) == []
-
     @pytest.mark.parametrize("other", [{"learning_rate": 2e-3}, {"seed": 1}, "data"])
     def test_state_of_another_training_is_not_taken(self, task, monkeypatch, tmp_path, other):
         interrupt(monkeypatch, task, clone(SMALL).set_params(checkpoints=tmp_path), at_loss=4 * 7 + 3)
@@ -230,3 +216,67 @@ class TestInput:
             for decay in (0.0, 1.0)
         )
         assert np.linalg.norm(decayed.weights_["W_x"]) < np.linalg.norm(free.weights_["W_x"])
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Every state is old enough to be followed by another."""
+    monkeypatch.setattr(_network, "_SECONDS", 0.0)
+
+
+def state(value):
+    return lambda: {"weights": {"w": torch.full((2,), value)}}
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_stops_stay_and_of_others_the_last(tmp_path, at_once):
+    kept = Checkpoints(tmp_path, "key", [2, 4])
+    for epoch in range(1, 7):
+        kept.save(epoch, state(1.0))
+    assert names(tmp_path) == ["training-key-2.pt", "training-key-4.pt", "training-key-6.pt"]
+
+
+def test_last_is_within_limits(tmp_path, at_once):
+    kept = Checkpoints(tmp_path, "key", [2, 4])
+    for epoch in (2, 4):
+        kept.save(epoch, state(float(epoch)))
+    assert kept.last(0, 3)[0] == 2
+    assert kept.last(0, 9)[0] == 4
+    assert kept.last(2, 3) is None
+
+
+def test_between_stops_some_seconds_pass(tmp_path):
+    kept = Checkpoints(tmp_path, "key", [2])
+    kept.save(1, state(1.0))
+    assert names(tmp_path) == []
+    kept.save(2, state(1.0))
+    assert names(tmp_path) == ["training-key-2.pt"]
+
+
+def test_trainings_share_a_folder(tmp_path, at_once):
+    one, other = Checkpoints(tmp_path, "one", [1]), Checkpoints(tmp_path, "other", [1])
+    one.save(1, state(1.0))
+    other.save(1, state(2.0))
+    (tmp_path / "notes.txt").write_text("mine")
+    one.clear()
+    assert names(tmp_path) == ["notes.txt", "training-other-1.pt"]
+
+
+@pytest.mark.parametrize("content", [b"", b"not a file of torch", b"PK\x03\x04 half a file"])
+def test_damaged_state_gives_way_to_the_one_before(tmp_path, at_once, caplog, content):
+    kept = Checkpoints(tmp_path, "key", [1, 2])
+    kept.save(1, state(1.0))
+    (tmp_path / "training-key-2.pt").write_bytes(content)
+    with caplog.at_level(logging.WARNING):
+        assert kept.last(0, 2)[0] == 1
+    assert "training-key-2.pt cannot be read" in caplog.text
+
+
+def test_without_a_folder_nothing_is_kept():
+    nothing = Checkpoints(None, "key", [1])
+    nothing.save(1, lambda: pytest.fail("computed the state"))
+    assert nothing.last(0, 1) is None
+    nothing.clear()

@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from cosmo import Cosmo
 from cosmo.data import load_glyphs
-from cosmo.experts._optimisers import Adam
+from cosmo.experts._linear import Adam
 from cosmo.gates import LeaveOutGate
 from cosmo.gates.leave_out import entropy, leave_out_gap, margin_entropy_loss
 from cosmo.metrics.accuracy import gate_auc

@@ -1,32 +1,30 @@
-"""Experts: classifiers of seen classes, and recognisers of classes known by description only."""
+"""Experts: classifiers of seen classes, and zero-shot classifiers of classes known by description."""
 
 from __future__ import annotations
 
 import ast
-from typing import Any
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from sklearn.linear_model import LogisticRegression
-
-from cosmo.experts.base import UnseenExpert
-from cosmo.experts.cmt import CMT
-from cosmo.experts.dap import DAP
-from cosmo.experts.dcn import DCN
-from cosmo.experts.dem import DEM
-from cosmo.experts.eszsl import ESZSL
-from cosmo.experts.gan import FCLSWGAN, CycleUWGAN, CycleWGAN
-from cosmo.experts.iciness import ICINESS
-from cosmo.experts.kernel import Kernel
-from cosmo.experts.lago import LAGO
-from cosmo.experts.logistic import SoftmaxRegression
-from cosmo.experts.pair import ExpertPair
-from cosmo.experts.precomputed import PrecomputedExpert
-from cosmo.experts.ranking import ALE, SJE, DeViSE
-from cosmo.experts.rn import RN
-from cosmo.experts.selection import select
-from cosmo.experts.similarity import SimilarityExpert
-from cosmo.experts.sync import SynC
-from cosmo.experts.triple import TRIPLE
-from cosmo.experts.vae import SEGZSL
+if TYPE_CHECKING:
+    from cosmo.experts.base import UnseenExpert, select
+    from cosmo.experts.dap import DAP
+    from cosmo.experts.dcn import DCN
+    from cosmo.experts.embedding import CMT, DEM
+    from cosmo.experts.eszsl import ESZSL
+    from cosmo.experts.gan import FCLSWGAN, CycleUWGAN, CycleWGAN
+    from cosmo.experts.kernel import Kernel
+    from cosmo.experts.lago import LAGO
+    from cosmo.experts.pair import ExpertPair
+    from cosmo.experts.precomputed import PrecomputedExpert
+    from cosmo.experts.ranking import ALE, SJE, DeViSE
+    from cosmo.experts.relation import ICINESS, RN
+    from cosmo.experts.seen import SEEN_EXPERTS, SoftmaxRegression, make_seen_expert
+    from cosmo.experts.similarity import SimilarityExpert
+    from cosmo.experts.sync import SynC
+    from cosmo.experts.triple import TRIPLE
+    from cosmo.experts.vae import SEGZSL
 
 __all__ = [
     "ALE",
@@ -59,68 +57,74 @@ __all__ = [
     "select",
 ]
 
-SEEN_EXPERTS = {
-    "logistic": "multinomial logistic regression, C = 1 (the paper's)",
-    "logistic-unit": "the same with C = 30, for features of unit length, such as embeddings of text",
-    "logistic-sklearn": "the same as logistic, by scikit-learn's L-BFGS",
-    "lda": "linear discriminant analysis with shrinkage",
-    "knn": "nearest neighbours, weighted by distance",
+# Modules are imported on first use: most programs need one expert of many.
+_UNSEEN = {
+    "eszsl": "eszsl:ESZSL",
+    "dap": "dap:DAP",
+    "sje": "ranking:SJE",
+    "devise": "ranking:DeViSE",
+    "ale": "ranking:ALE",
+    "sync": "sync:SynC",
+    "lago": "lago:LAGO",
+    "kernel": "kernel:Kernel",
+    "similarity": "similarity:SimilarityExpert",
+    "triple": "triple:TRIPLE",
+    "cmt": "embedding:CMT",
+    "dem": "embedding:DEM",
+    "rn": "relation:RN",
+    "dcn": "dcn:DCN",
+    "iciness": "relation:ICINESS",
+    "f-clswgan": "gan:FCLSWGAN",
+    "cycle-wgan": "gan:CycleWGAN",
+    "cycle-uwgan": "gan:CycleUWGAN",
+    "se-gzsl": "vae:SEGZSL",
+}
+_MODULES = {name: module for module, _, name in (entry.partition(":") for entry in _UNSEEN.values())} | {
+    "SEEN_EXPERTS": "seen",
+    "SoftmaxRegression": "seen",
+    "make_seen_expert": "seen",
+    "ExpertPair": "pair",
+    "PrecomputedExpert": "precomputed",
+    "UnseenExpert": "base",
+    "select": "base",
 }
 
-UNSEEN_EXPERTS: dict[str, type[UnseenExpert]] = {
-    "eszsl": ESZSL,
-    "dap": DAP,
-    "sje": SJE,
-    "devise": DeViSE,
-    "ale": ALE,
-    "sync": SynC,
-    "lago": LAGO,
-    "kernel": Kernel,
-    "similarity": SimilarityExpert,
-    "triple": TRIPLE,
-    "cmt": CMT,
-    "dem": DEM,
-    "rn": RN,
-    "dcn": DCN,
-    "iciness": ICINESS,
-    "f-clswgan": FCLSWGAN,
-    "cycle-wgan": CycleWGAN,
-    "cycle-uwgan": CycleUWGAN,
-    "se-gzsl": SEGZSL,
-}
+
+class _Experts(Mapping[str, "type[UnseenExpert]"]):
+    """Classes of unseen experts by name, imported on access."""
+
+    def __getitem__(self, name: str) -> type[UnseenExpert]:
+        module, _, kind = _UNSEEN[name].partition(":")
+        found: type[UnseenExpert] = getattr(import_module(f"{__name__}.{module}"), kind)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_UNSEEN)
+
+    def __len__(self) -> int:
+        return len(_UNSEEN)
 
 
-def make_seen_expert(name: str) -> Any:
-    """Return a new scikit-learn classifier by its name in `SEEN_EXPERTS`.
-
-    Examples
-    --------
-    >>> make_seen_expert("logistic")
-    SoftmaxRegression(tol=0.0001)
-    """
-    if name == "logistic":
-        return SoftmaxRegression(C=1.0, tol=1e-4)
-    if name == "logistic-unit":
-        return SoftmaxRegression(C=30.0, tol=1e-4)
-    if name == "logistic-sklearn":
-        return LogisticRegression(C=1.0, max_iter=2000)
-    # Imported where they are wanted: they would delay every start.
-    if name == "lda":
-        from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-
-        return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
-    if name == "knn":
-        from sklearn.neighbors import KNeighborsClassifier
-
-        return KNeighborsClassifier(n_neighbors=15, weights="distance")
-    raise ValueError(f"unknown seen expert {name!r}; choose from {', '.join(SEEN_EXPERTS)}")
+UNSEEN_EXPERTS: Mapping[str, type[UnseenExpert]] = _Experts()
 
 
 def make_unseen_expert(name: str) -> UnseenExpert:
     """Return a new zero-shot expert by its name in `UNSEEN_EXPERTS`.
 
-    A colon adds parameters, "lago:variant=k-soft,n_groups=40", or names one of the method's published
-    settings, "dem:CUB".
+    Parameters
+    ----------
+    name : str
+        A colon adds parameters, "lago:variant=k-soft,n_groups=40", or the name of a published setting,
+        "dem:CUB".
+
+    Returns
+    -------
+    UnseenExpert
+
+    Raises
+    ------
+    ValueError
+        If the name, a parameter or the setting is unknown.
 
     Examples
     --------
@@ -153,3 +157,13 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

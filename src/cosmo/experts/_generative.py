@@ -1,12 +1,12 @@
-"""Experts that learn to make features from descriptions, and classify by what they made."""
+"""Generative experts: features synthesised from descriptions, and a classifier trained on them."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -16,60 +16,53 @@ from cosmo._core.cache import fingerprint
 from cosmo._core.extras import require
 from cosmo._core.validation import check_features
 from cosmo.experts._network import NetworkExpert, Weights
-from cosmo.experts._synthetic import fit_linear
+from cosmo.experts.base import check_counts, check_positive
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["GenerativeExpert"]
-
-_KEPT = 4  # classifiers kept, one per set of classes asked about
+_CLASSIFIERS = 4  # classifiers in memory, one per set of classes
 _ROWS = 4096  # rows scaled at once when predicting
-_LENGTH = np.float32(0.25)  # of a description, that of a vector of ones being 1
-_STEPS = 40  # at least, in an epoch
-_RENEWAL = 0.01  # share of the running mean of weights that a step renews
+_LENGTH = np.float32(0.25)  # length of a description, relative to that of a vector of ones
+_STEPS = 40  # least number of steps in an epoch
+_RENEWAL = 0.01  # weight of the current step in the running mean of weights
+_LINEAR_STEPS, _LINEAR_BATCH = 600, 256  # of the training of a linear model
 
 
+@dataclass(eq=False, repr=False)
 class GenerativeExpert(NetworkExpert):
-    """A generator of features, and a linear soft-max classifier trained on them.
+    """Base class of generators of features, with a linear soft-max classifier trained on them.
 
-    The generator learns from seen classes, against an *opponent* that is trained in turn with it. What it
-    makes of the descriptions of other classes stands in for samples of theirs. Asked about a set of
-    classes, the expert trains the classifier on real rows of those that had samples and on `n_syn`
-    synthetic rows of each of the others; its log-probabilities are the scores. The classifiers of the last
-    few sets are kept. To add a class is to train a classifier again; the generator stays.
+    The generator learns from seen classes, in turn with an *opponent*. Synthetic rows of other classes, made
+    from their descriptions, replace samples. For a set of classes, the classifier is trained on real rows of
+    those that had samples and on `n_syn` synthetic rows of each of the others; its log-probabilities are the
+    scores. The last few classifiers stay in memory. A class has samples if its description is the same as in
+    training.
 
-    The classifier's loss counts classes, not rows: those with samples equally, those without `balance`
-    times as much, over a fixed number of steps. Were every row to count the same, each sample more would
-    pull decisions towards the classes with samples. There are more of them at the test stage than when an
-    operating point is chosen on held-out classes, which then does not carry over.
+    The classifier's loss weights classes, not rows: those with samples equally, those without `balance`
+    times as much, over a fixed number of steps. With equal weights of rows, decisions would depend on the
+    number of samples, which differs between validation and test stage, and so would the operating point.
 
-    A class is taken for one that had samples if its description is the same as in training.
+    Each feature is scaled to [0, 1] by its range in training; the mean of the seen classes is subtracted from
+    every description, and each is scaled to a quarter of the length of a vector of ones. Rows are synthesised
+    by the running mean of the generator's weights over about the last hundred steps, because adversarial
+    training oscillates.
 
-    Each feature is scaled to [0, 1] by its least and greatest value in training; the mean of the seen
-    classes is taken off every description, and each is scaled to a quarter of the length of a vector of
-    ones, lest the description drown the noise.
-
-    The two sides never settle but circle each other. So rows are made by the running mean of the
-    generator's weights over about the last hundred steps, not by where it happens to stand.
-
-    Subclasses give the first weights (`_networks`), with names that begin with "G." for the generator and
-    what is trained with it and with "D." for its opponent; the losses of both (`_loss`,
-    `_opponent_loss`); and `_generate`.
+    Subclasses define the initial weights (`_networks`), with names that begin with "G." for the generator and
+    "D." for its opponent, the losses of both (`_loss`, `_opponent_loss`), and `_generate`.
 
     Parameters
     ----------
-    epochs : int or None
-        Passes of the generator over the samples; of few samples several passes count as one, so that an
-        epoch has 40 steps at least. None stops where the accuracy among held-out classes is best: a
-        training that has not improved for `patience` of the values in `grid` ends.
-    n_syn : int
+    epochs : int or None, default=None
+        Passes of the generator over the samples; an epoch has at least 40 steps. None stops early on
+        held-out classes, see `NetworkExpert`.
+    n_syn : int, default=300
         Synthetic rows of each class without samples.
-    balance : float
-        How much a class without samples counts in the classifier's loss, against one with samples. More
-        moves decisions towards classes without. The publications count rows, which on CUB, with 47 real
-        rows a class, comes to 4 to 6.
+    balance : float, default=6.0
+        Weight of a class without samples in the classifier's loss, relative to one with samples. Larger
+        values move decisions towards classes without samples. The publications weight rows, which on CUB,
+        with 47 real rows per class, corresponds to 4 to 6.
     hidden, learning_rate, batch_size, seed, checkpoints
         See `NetworkExpert`.
 
@@ -83,34 +76,20 @@ class GenerativeExpert(NetworkExpert):
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (8, 16, 24, 32, 48, 64)}
     patience: ClassVar[int] = 2
     presets: ClassVar[dict[str, dict[str, Any]]] = {"fast": {}}
-    weight_decay = 0.0
     betas: ClassVar[tuple[float, float]] = (0.5, 0.999)
-    """Adam's memory of gradients and of their squares."""
+    """Decay rates of Adam's moments."""
 
-    def __init__(
-        self,
-        epochs: int | None = None,
-        *,
-        n_syn: int = 300,
-        balance: float = 6.0,
-        hidden: int = 512,
-        learning_rate: float = 1e-3,
-        batch_size: int = 128,
-        seed: int = 0,
-        checkpoints: str | Path | None = None,
-    ) -> None:
-        self.epochs = epochs
-        self.n_syn = n_syn
-        self.balance = balance
-        self.hidden = hidden
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.seed = seed
-        self.checkpoints = checkpoints
+    # Not parameters of generative experts.
+    weight_decay: ClassVar[float] = 0.0  # type: ignore[misc]
+    temperature: ClassVar[None] = None  # type: ignore[misc]
+
+    n_syn: int = 300
+    balance: float = 6.0
+    hidden: int = 512
 
     @abstractmethod
     def _networks(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:
-        """Return the weights of both sides before training; `rows_` are there already."""
+        """Return the initial weights of both sides; `rows_` is set."""
 
     @abstractmethod
     def _generate(self, weights: Weights, noise: Tensor, A: Tensor) -> Tensor:
@@ -118,7 +97,7 @@ class GenerativeExpert(NetworkExpert):
 
     @abstractmethod
     def _noise_size(self, n_attributes: int) -> int:
-        """Return how many numbers the generator draws for a row."""
+        """Return the length of the generator's noise."""
 
     @abstractmethod
     def _opponent_loss(
@@ -127,7 +106,7 @@ class GenerativeExpert(NetworkExpert):
         """Return the opponent's loss on a mini-batch."""
 
     def _opponent(self) -> tuple[int, float]:
-        """Return the opponent's steps for each of the generator, and its step of Adam."""
+        """Return the opponent's steps per step of the generator, and its learning rate."""
         return 1, self.learning_rate
 
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
@@ -144,7 +123,7 @@ class GenerativeExpert(NetworkExpert):
         return result
 
     def synthesize(self, descriptions: pd.DataFrame, n: int, *, seed: int = 0) -> NDArray[np.float32]:
-        """Make features of described classes.
+        """Return synthetic features of described classes.
 
         Parameters
         ----------
@@ -152,18 +131,15 @@ class GenerativeExpert(NetworkExpert):
             Any classes, with the columns of the training.
         n : int
             Rows per class.
-        seed : int
-            Draws the noise, which is the same for every class: what is made of one class does not depend
-            on the others.
+        seed : int, default=0
+            Seed of the noise, which is the same for every class.
 
         Returns
         -------
         array of shape (n_classes * n, n_features)
-            In the units of the training features, class after class in the order of the table: the labels
-            are `descriptions.index.repeat(n)`.
+            In the units of the training features, with labels `descriptions.index.repeat(n)`.
         """
-        if int(n) != n or n < 1:
-            raise ValueError(f"n must be a whole number of at least 1, got {n}")
+        check_counts(n=n)
         rows: NDArray[np.float32] = self._synthesize(self.attributes(descriptions), n, seed).numpy()
         rows *= self.spread_
         rows += self.low_
@@ -184,17 +160,17 @@ class GenerativeExpert(NetworkExpert):
             return torch.cat([self._generate(weights, noise, a.expand(n, -1)) for a in A])
 
     def _classifier(self, attributes: NDArray[np.float32]) -> Weights:
-        """Return the classifier among these classes, trained at the first call."""
+        """Return the classifier of these classes, trained at the first call."""
         key = fingerprint(attributes)
         classifier = self.classifiers_.pop(key, None) or self._train_classifier(attributes)
         self.classifiers_[key] = classifier
-        if len(self.classifiers_) > _KEPT:
+        if len(self.classifiers_) > _CLASSIFIERS:
             del self.classifiers_[next(iter(self.classifiers_))]
         return classifier
 
     def _train_classifier(self, attributes: NDArray[np.float32]) -> Weights:
         torch = require("torch")
-        # By class asked about: the rows of training classes with the same description.
+        # For each class, the rows of training classes with the same description.
         rows = [
             np.flatnonzero((self.descriptions_ == description).all(axis=1)[self.codes_])
             for description in attributes
@@ -218,7 +194,7 @@ class GenerativeExpert(NetworkExpert):
         return {"W": W, "b": b}
 
     def _score(self, weights: Weights, X: Tensor, A: Tensor) -> Tensor:
-        """Return the answers of a classifier with these weights, which was trained for A."""
+        """Return the log-probabilities of a classifier with these weights."""
         return (X @ weights["W"] + weights["b"]).log_softmax(dim=1)
 
     def _fit(
@@ -282,7 +258,7 @@ class GenerativeExpert(NetworkExpert):
         optimisers: dict[str, torch.optim.Optimizer],
         generator: torch.Generator,
     ) -> float:
-        """Go over the samples with the generator, with its opponent as often as it has steps."""
+        """Train generator and opponent in turn; return the generator's mean loss."""
         torch = require("torch")
         losses = {"opponent": self._opponent_loss, "generator": self._loss}
         history: dict[str, list[float]] = {side: [] for side in losses}
@@ -307,7 +283,7 @@ class GenerativeExpert(NetworkExpert):
                 optimiser = optimisers[side]
                 optimiser.zero_grad()
                 loss = losses[side](weights, X[batch], codes[batch], A, generator)
-                # Gradients of the other side, which stands still, would be wasted work.
+                # Gradients of the other side are not needed.
                 loss.backward(inputs=optimiser.param_groups[0]["params"])  # type: ignore[no-untyped-call]
                 optimiser.step()
                 history[side].append(float(loss.detach()))
@@ -322,7 +298,42 @@ class GenerativeExpert(NetworkExpert):
 
     def _check_parameters(self, stops: Sequence[int]) -> None:
         super()._check_parameters(stops)
-        if int(self.n_syn) != self.n_syn or self.n_syn < 1:
-            raise ValueError(f"n_syn must be a whole number of at least 1, got {self.n_syn}")
-        if not self.balance > 0:
-            raise ValueError(f"balance must be positive, got {self.balance}")
+        check_counts(n_syn=self.n_syn)
+        check_positive(balance=self.balance)
+
+
+def fit_linear(
+    X: Tensor,
+    target: Tensor,
+    n_outputs: int,
+    loss: Literal["cross-entropy", "squared error"],
+    *,
+    importance: Tensor | None = None,
+    learning_rate: float = 1e-3,
+    seed: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """Return weights (n_features, n_outputs) and biases of `X W + b`, trained by Adam from zero.
+
+    A fixed, small number of steps from zero is the regularisation. `importance` is the weight of each
+    sample in the loss; only ratios matter.
+    """
+    torch = require("torch")
+    W = torch.zeros(X.shape[1], n_outputs, requires_grad=True)
+    b = torch.zeros(n_outputs, requires_grad=True)
+    adam = torch.optim.Adam([W, b], lr=learning_rate, fused=True)
+    generator = torch.Generator().manual_seed(seed)
+    share = None if importance is None else importance / importance.mean()
+    batches: list[Tensor] = []
+    for _ in range(_LINEAR_STEPS):
+        if not batches:
+            batches = list(torch.randperm(len(X), generator=generator).split(_LINEAR_BATCH))
+        batch = batches.pop()
+        output = torch.addmm(b, X[batch], W)
+        if loss == "cross-entropy":
+            losses = torch.nn.functional.cross_entropy(output, target[batch], reduction="none")
+        else:
+            losses = (output - target[batch]).square().mean(dim=1)
+        adam.zero_grad()
+        (losses if share is None else losses * share[batch]).mean().backward()
+        adam.step()
+    return W.detach(), b.detach()

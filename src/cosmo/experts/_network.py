@@ -1,15 +1,18 @@
-"""Experts that are trained by back-propagation: one training loop for all of them.
+"""Experts trained by back-propagation: the training loop and its checkpoints.
 
-PyTorch is imported when a network is trained or asked, not before, so that a light install can list them.
+PyTorch is imported when a network is trained or applied.
 """
 
 from __future__ import annotations
 
+import io
 import logging
 import math
+import re
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -20,77 +23,66 @@ from sklearn.base import clone
 
 from cosmo._core.cache import fingerprint
 from cosmo._core.extras import require
+from cosmo._core.files import write_whole
 from cosmo._core.validation import check_features
-from cosmo.experts._checkpoints import Checkpoints
-from cosmo.experts.base import UnseenExpert
+from cosmo.experts.base import UnseenExpert, check_counts, check_not_negative, check_positive
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["NetworkExpert", "Weights", "layer", "normalised"]
-
 logger = logging.getLogger(__name__)
 
 Weights = dict[str, "Tensor"]
-_CHUNK = 1 << 23  # hidden values held at once when predicting
-_SECONDS = 10.0  # between signs of life
+_CHUNK = 1 << 23  # hidden values in memory at once when predicting
+_SECONDS = 10.0  # between checkpoints, and between messages of progress
 
 
+@dataclass(eq=False, repr=False)
 class NetworkExpert(UnseenExpert):
-    """A network that scores samples against descriptions, trained by Adam on mini-batches.
+    """Base class of networks that score samples against descriptions, trained by Adam on mini-batches.
 
-    Subclasses give the first weights, the loss of a mini-batch and the scores as functions of a dict of
-    tensors. Features are divided by their mean absolute value; the mean of the seen classes is taken off
-    every description, and each is scaled to the length of a vector of ones.
+    Subclasses define the initial weights, the loss of a mini-batch and the scores as functions of a dict of
+    tensors; they are dataclasses whose fields are the parameters. Features are divided by their mean
+    absolute value; the mean of the seen classes is subtracted from every description, and each is scaled to
+    the length of a vector of ones.
 
     Parameters
     ----------
-    epochs : int or None
-        Passes over the samples. None stops where the accuracy on held-out classes is best: a training that
-        has not improved for `patience` of the values in `grid` ends.
+    epochs : int or None, default=None
+        Passes over the samples. None stops early: training ends if the accuracy on held-out classes has not
+        improved for `patience` of the values in `grid`, and the best state is used.
     hidden : int
         Hidden units.
     learning_rate : float
-        Step of Adam.
+        Step size of Adam.
     weight_decay : float
         Adds `weight_decay · |w|² / 2` to the loss, for the weights that the method decays.
     batch_size : int
-    seed : int
-        Draws the first weights, the order of samples and, where there is any, dropout.
+    seed : int, default=0
+        Seed of initial weights, order of samples and dropout.
     checkpoints : path, optional
-        Folder in which a training leaves its state every few epochs. One that was interrupted, or killed,
-        goes on from there and ends as if it had not been; then the files are removed.
-    temperature : float or None
-        Of the soft-max over scores. None fits it on held-out rows.
+        Folder in which training stores its state. An interrupted training is resumed from there, with the
+        result of an uninterrupted one; then the files are removed.
+    temperature : float or None, default=None
+        Temperature of the soft-max over scores. None fits it on held-out rows.
     """
 
     needs_torch: ClassVar[bool] = True
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (2, 4, 6, 8, 12, 16, 24, 32, 48, 64)}
     patience: ClassVar[int] = 3
     standardised: ClassVar[bool] = False
-    """Whether every feature is given mean 0 and spread 1, rather than all of them mean absolute value 1."""
+    """Whether every feature is standardised, rather than all divided by their mean absolute value."""
 
-    def __init__(
-        self,
-        epochs: int | None = None,
-        *,
-        hidden: int = 1024,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 0.0,
-        batch_size: int = 128,
-        seed: int = 0,
-        checkpoints: str | Path | None = None,
-        temperature: float | None = None,
-    ) -> None:
-        self.epochs = epochs
-        self.hidden = hidden
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.seed = seed
-        self.checkpoints = checkpoints
-        self.temperature = temperature
+    epochs: int | None = None
+    _: KW_ONLY
+    hidden: int = 1024
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    batch_size: int = 128
+    seed: int = 0
+    checkpoints: str | Path | None = None
+    temperature: float | None = None
 
     @abstractmethod
     def _start(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:
@@ -107,22 +99,22 @@ class NetworkExpert(UnseenExpert):
         """Return scores of shape (n_samples, n_classes)."""
 
     def _decayed(self, weights: Weights) -> list[Tensor]:
-        """Return the weights that decay: all of them, unless a method says otherwise."""
+        """Return the weights that decay."""
         return list(weights.values())
 
     def _optimisers(self, weights: Weights) -> dict[str, torch.optim.Optimizer]:
-        """Return who takes the steps; what they remember is part of a checkpoint."""
+        """Return the optimisers by name; their states are part of a checkpoint."""
         adam = require("torch").optim.Adam
         return {"adam": adam(weights.values(), lr=self.learning_rate, fused=True)}
 
     def _step_size(self, step: int) -> float:
-        """Return Adam's step at a mini-batch, the first being 0."""
+        """Return the learning rate at a mini-batch, counted from 0."""
         return self.learning_rate
 
     def _examples(
         self, X: NDArray[np.float32], codes: NDArray[np.intp]
     ) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
-        """Return what mini-batches are drawn from: the (scaled) samples, unless less will do."""
+        """Return the rows and codes that mini-batches are drawn from."""
         return X, codes
 
     def _fit(
@@ -150,7 +142,7 @@ class NetworkExpert(UnseenExpert):
             yield candidate
             accuracy = getattr(candidate, "accuracy_", math.inf)
             best, since = (accuracy, 0) if accuracy > best else (best, since + 1)
-            if since == self.patience or best == 1:  # nothing is better than 1
+            if since == self.patience or best == 1:
                 break
         checkpoints.clear()
 
@@ -180,7 +172,7 @@ class NetworkExpert(UnseenExpert):
         self.attribute_mean_ = attributes.mean(axis=0)
 
     def _width(self) -> int:
-        """Return the number of features of the training; override where no mean of them is kept."""
+        """Return the number of features of the training."""
         return np.size(self.mean_)
 
     def _features(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -200,7 +192,7 @@ class NetworkExpert(UnseenExpert):
         attributes: NDArray[np.float32],
         stops: Sequence[int],
     ) -> Checkpoints:
-        """Return the checkpoints of a training; how far it goes does not matter to what it does."""
+        """Return the checkpoints of a training, whatever its number of epochs."""
         if self.checkpoints is None:
             return Checkpoints(None, "", stops)
         training = clone(self).set_params(epochs=None, **({} if self.native else {"temperature": None}))
@@ -225,25 +217,25 @@ class NetworkExpert(UnseenExpert):
         for tensor in weights.values():
             tensor.requires_grad_()
         optimisers = self._optimisers(weights)
-        done, told = 0, time.monotonic()
+        done, logged = 0, time.monotonic()
         for stop in stops:
-            kept = checkpoints.last(done, stop)
-            if kept is not None:
-                done, state = kept
+            stored = checkpoints.last(done, stop)
+            if stored is not None:
+                done, state = stored
                 for name, optimiser in optimisers.items():
                     optimiser.load_state_dict(state[name])
                 with torch.no_grad():
                     for name, tensor in weights.items():
                         tensor.copy_(state["weights"][name])
             while done < stop:
-                # Drawn anew from its number, so that an epoch is the same after an interruption.
+                # Seeded by its number, so that an epoch is the same after an interruption.
                 generator = torch.Generator().manual_seed(self.seed * 1_000_003 + done + 1)
                 loss = self._epoch(done, rows, labels, A, weights, optimisers, generator)
                 done += 1
                 checkpoints.save(done, lambda: _state(weights, optimisers))
-                if done == stop or time.monotonic() - told > _SECONDS:
+                if done == stop or time.monotonic() - logged > _SECONDS:
                     logger.info("%s: %d epochs, %s", type(self).__name__, done, self._progress(loss))
-                    told = time.monotonic()
+                    logged = time.monotonic()
             yield done, {name: tensor.detach().numpy().copy() for name, tensor in weights.items()}
 
     def _epoch(
@@ -256,7 +248,7 @@ class NetworkExpert(UnseenExpert):
         optimisers: dict[str, torch.optim.Optimizer],
         generator: torch.Generator,
     ) -> float:
-        """Go once over the samples in random order; return the mean loss."""
+        """Train on all samples once, in random order; return the mean loss."""
         torch = require("torch")
         adam = optimisers["adam"]
         total = 0.0
@@ -274,17 +266,13 @@ class NetworkExpert(UnseenExpert):
         return total / len(X)
 
     def _progress(self, loss: float) -> str:
-        """Return what to say of an epoch whose mean loss is `loss`."""
+        """Return a message about an epoch whose mean loss is `loss`."""
         return f"loss {loss:.4g}"
 
     def _check_parameters(self, stops: Sequence[int]) -> None:
-        for name, value in (("hidden", self.hidden), ("batch_size", self.batch_size), ("epochs", stops[0])):
-            if int(value) != value or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value}")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
-        if not self.weight_decay >= 0:
-            raise ValueError(f"weight_decay must not be negative, got {self.weight_decay}")
+        check_counts(hidden=self.hidden, batch_size=self.batch_size, epochs=stops[0])
+        check_positive(learning_rate=self.learning_rate)
+        check_not_negative(weight_decay=self.weight_decay)
 
 
 def _state(weights: Weights, optimisers: dict[str, torch.optim.Optimizer]) -> dict[str, Any]:
@@ -292,11 +280,70 @@ def _state(weights: Weights, optimisers: dict[str, torch.optim.Optimizer]) -> di
 
 
 def layer(n_in: int, n_out: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return first weights (n_in, n_out), which keep the spread of their input through a ReLU, and biases."""
+    """Return initial weights (n_in, n_out) that keep the variance through a ReLU, and zero biases."""
     torch = require("torch")
     return torch.randn(n_in, n_out, generator=generator) * math.sqrt(2 / n_in), torch.zeros(n_out)
 
 
-def normalised(rows: Tensor) -> Tensor:
-    """Return rows of unit length; zeros stay."""
+def normalise_rows(rows: Tensor) -> Tensor:
+    """Return rows scaled to unit length; rows of zeros are unchanged."""
     return rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-12)
+
+
+class Checkpoints:
+    """States of one training on disk, by number of epochs; without a folder nothing is stored.
+
+    `key` is a fingerprint of network and data. States at `stops` are stored until `clear`, of others only
+    the last one.
+    """
+
+    def __init__(self, folder: str | Path | None, key: str, stops: Collection[int]) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.key = key
+        self.stops = stops
+        self.saved_at = time.monotonic()
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+
+    def save(self, epoch: int, state: Any) -> None:
+        """Store `state()` at stops, else if the last one is older than ten seconds."""
+        if self.folder is None or (epoch not in self.stops and time.monotonic() - self.saved_at < _SECONDS):
+            return
+        content = io.BytesIO()
+        require("torch").save(state(), content)
+        write_whole(self._path(epoch), content.getvalue())
+        self.saved_at = time.monotonic()
+        for older in self._epochs():
+            if older < epoch and older not in self.stops:
+                self._path(older).unlink(missing_ok=True)
+
+    def last(self, done: int, limit: int) -> tuple[int, dict[str, Any]] | None:
+        """Return the epoch and state of the newest of more than `done` and at most `limit` epochs."""
+        for epoch in sorted(self._epochs(), reverse=True):
+            if not done < epoch <= limit:
+                continue
+            path = self._path(epoch)
+            try:
+                state = require("torch").load(path, weights_only=True)
+            except Exception as error:  # torch raises many types for damaged files
+                logger.warning("%s cannot be read (%s); training resumes from an earlier state", path, error)
+                continue
+            logger.info("resuming from epoch %d of an interrupted training", epoch)
+            return epoch, state
+        return None
+
+    def clear(self) -> None:
+        """Remove the files."""
+        for epoch in self._epochs():
+            self._path(epoch).unlink(missing_ok=True)
+
+    def _epochs(self) -> list[int]:
+        if self.folder is None:
+            return []
+        names = (path.name for path in self.folder.glob(f"training-{self.key}-*.pt"))
+        found = (re.fullmatch(rf"training-{self.key}-(\d+)\.pt", name) for name in names)
+        return [int(match[1]) for match in found if match]
+
+    def _path(self, epoch: int) -> Path:
+        assert self.folder is not None
+        return self.folder / f"training-{self.key}-{epoch}.pt"

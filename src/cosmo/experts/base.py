@@ -1,10 +1,10 @@
-"""The contract of an unseen (zero-shot) expert."""
+"""Contract of an unseen (zero-shot) expert, and the choice of its parameters on held-out classes."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -12,46 +12,48 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid
 
-from cosmo._core.cache import Cache
+from cosmo._core.cache import Cache, fingerprint
 from cosmo._core.validation import check_descriptions, check_features, encode_labels
 from cosmo.data.splits import HoldOut, hold_out
-from cosmo.experts.selection import select
-from cosmo.mixture.probabilities import soften
+from cosmo.metrics.accuracy import zsl_accuracy
+from cosmo.mixture.probabilities import fit_temperature, soften
 
-__all__ = ["UnseenExpert"]
+__all__ = ["UnseenExpert", "select"]
+
+Expert = TypeVar("Expert", bound="UnseenExpert")
 
 
 class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
-    """Recognises classes by their descriptions.
+    """Base class of experts that recognise classes by their descriptions.
 
-    `fit` learns from seen classes; `scores` and `predict_proba` answer for the classes of *any* table
-    with the same columns, so that a class is added by adding a row. Parameters left at None are chosen
-    on held-out classes: by `select` where a hold-out is at hand, else by `fit` itself.
+    `fit` learns from seen classes. `scores` and `predict_proba` take *any* table with the same columns, so
+    that a class is added by adding a row. Parameters left at None are chosen on held-out classes: by
+    `select` if there is a hold-out, else by `fit`.
 
     Subclasses implement `_fit` and `scores`, and list in `grid` the values to try for their own open
-    parameters. Those whose scores are not probabilities by themselves have a parameter `temperature`.
+    parameters. Subclasses whose scores are not log-probabilities have a parameter `temperature`.
     """
 
     reference: ClassVar[str]
-    """Where the method comes from."""
+    """Authors, venue and year of the publication."""
     needs: ClassVar[str] = "any descriptions"
-    """What the descriptions must be."""
+    """Requirements on the descriptions."""
     native: ClassVar[bool] = False
-    """Whether `scores` are log-probabilities already; then there is no temperature."""
+    """Whether `scores` are log-probabilities; then there is no temperature."""
     as_recorded: ClassVar[bool] = False
-    """Whether descriptions must be values as recorded, such as percentages, not scaled to unit length."""
+    """Whether descriptions must be original values, such as percentages, not scaled to unit length."""
     needs_torch: ClassVar[bool] = False
-    """Whether training takes the extra "torch"."""
+    """Whether training requires the extra "torch"."""
     reads_unseen: ClassVar[bool] = False
     """Whether training reads the descriptions of classes without samples."""
     detects_novelty: ClassVar[bool] = False
-    """Whether `novelty` is available."""
+    """Whether the expert has `novelty`, its own detection of samples of no seen class."""
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {}
     """Values to try for parameters that are None."""
     trained_apart: ClassVar[str | None] = None
-    """The parameter of `grid` whose values share no work, so that `select` can stop between them."""
+    """Parameter of `grid` whose values share no computation, so that `select` can store each result."""
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
-    """Settings by name: published ones by data set (and variant), others by what they are for."""
+    """Named settings; published ones are named after the data set (and variant)."""
 
     def fit(
         self, X: ArrayLike, y: Iterable[Hashable], descriptions: pd.DataFrame, *, seed: int | None = 0
@@ -63,10 +65,18 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         X : array of shape (n_samples, n_features)
         y : labels, length n_samples
         descriptions : DataFrame
-            Has a row for every class in `y`; rows of other classes are not looked at, except by methods
-            that say so (`reads_unseen`).
-        seed : int
-            Draws the classes held out to choose parameters that are None.
+            A row for every class in `y`. Rows of other classes are ignored unless `reads_unseen`.
+        seed : int, default=0
+            Seed of the hold-out of classes on which parameters that are None are chosen.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If lengths differ, `y` has fewer than two classes, or the method cannot use the descriptions.
         """
         X = check_features(X, name="X")
         table = check_descriptions(descriptions)
@@ -107,29 +117,29 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         raise TypeError(f"{type(self).__name__} does not detect novelty")
 
     def choices(self) -> list[str]:
-        """Return the names of parameters that can be left open."""
+        """Return the names of parameters that may be None."""
         return [*self.grid] if self.native else [*self.grid, "temperature"]
 
     def open_parameters(self) -> list[str]:
-        """Return the names of parameters that are to be chosen (None)."""
+        """Return the names of parameters that are None."""
         return [name for name in self.choices() if getattr(self, name) is None]
 
     def check_suitable(self, table: pd.DataFrame) -> None:
-        """Raise `ValueError`, saying why, if the method cannot take these descriptions."""
+        """Raise `ValueError` if the method cannot use these descriptions."""
 
     @abstractmethod
     def _fit(
         self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
     ) -> None:
-        """Learn from checked input; `codes` are rows of `attributes` (n_classes, n_attributes)."""
+        """Learn from validated input; `codes` are rows of `attributes` (n_classes, n_attributes)."""
 
     def _candidates(
         self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
     ) -> Iterator[Self]:
-        """Yield fitted copies for all values of the open parameters (temperature aside).
+        """Yield fitted copies for all values of the open parameters, temperature excepted.
 
-        Override where fits share work. A copy finds its accuracy on held-out classes in `accuracy_` when
-        the next one is asked for, so that a training which no longer improves can end.
+        Override if fits share computation. `select` sets `accuracy_` of a copy, on held-out classes, before
+        it requests the next one: early stopping reads it.
         """
         open_grid = {name: self.grid[name] for name in self.open_parameters() if name in self.grid}
         for values in ParameterGrid(open_grid):
@@ -137,8 +147,13 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
             candidate._fit(X, codes, table.to_numpy(), **candidate.decided_)
             yield candidate
 
+    def _values(self, name: str) -> tuple[Any, ...]:
+        """Return the values to try for a parameter of `grid`."""
+        value = getattr(self, name)
+        return self.grid[name] if value is None else (value,)
+
     def _with(self, columns: pd.Index, **values: Any) -> Self:
-        """Return a copy with these parameters, ready for its learned weights."""
+        """Return a copy with these parameters and without learned weights."""
         copy: Self = clone(self).set_params(**values)
         copy.columns_ = columns
         copy.others_ = getattr(self, "others_", None)
@@ -150,10 +165,7 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         """Return how well each sample fits each described class, shape (n_samples, n_classes)."""
 
     def class_weights(self, descriptions: pd.DataFrame) -> NDArray[np.float32] | None:
-        """Return W, shape (n_features, n_classes), if the scores are `X @ W`; None if they are not.
-
-        Who asks about the same classes many times needs to compute it only once.
-        """
+        """Return W, shape (n_features, n_classes), if the scores are `X @ W`, else None."""
         return None
 
     def predict_proba(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
@@ -161,11 +173,11 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         return self.probabilities(self.scores(X, descriptions))
 
     def probabilities(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Turn scores over all classes into joint probabilities."""
+        """Return joint probabilities from scores over all classes."""
         return np.exp(scores) if self.native else soften(scores, self.decided_["temperature"])
 
     def attributes(self, descriptions: pd.DataFrame) -> NDArray[np.float32]:
-        """Return a description table as an array, after checking it has the columns of the training."""
+        """Return a description table as an array; its columns must be those of the training."""
         table = check_descriptions(descriptions)
         if not table.columns.equals(self.columns_):
             raise ValueError(
@@ -173,3 +185,140 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
                 f"order; got {table.shape[1]} columns"
             )
         return table.to_numpy()
+
+
+def select(
+    expert: Expert,
+    X: NDArray[np.float32],
+    y: Iterable[Hashable],
+    descriptions: pd.DataFrame,
+    held: HoldOut,
+    *,
+    cache: Cache | None = None,
+) -> Expert:
+    """Return a copy fitted on Seen-Train with all open parameters decided.
+
+    The values of `expert.grid` are compared by per-class accuracy on Unseen-Val among the held-out classes.
+    The temperature maximises the likelihood on GZSL-Val. A clone of the result, fitted on all rows, is the
+    expert of the test stage.
+
+    Parameters
+    ----------
+    expert : UnseenExpert
+        Parameters that are None are open.
+    X, y, descriptions
+        Training rows, and a table with a row for every class in `y`.
+    held : HoldOut
+        Rows of `X` for learning and for choosing.
+    cache : Cache, optional
+        Storage of choices: a repeated selection returns the stored one, an interrupted one is resumed.
+
+    Returns
+    -------
+    UnseenExpert
+
+    Examples
+    --------
+    >>> from cosmo.experts import ESZSL
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
+    >>> y = np.repeat(list("abcdef"), 20)
+    >>> X = (table.loc[y].to_numpy() @ rng.normal(size=(3, 8))).astype(np.float32)
+    >>> select(ESZSL(), X, y, table, hold_out(y)).open_parameters()
+    []
+    """
+    X, table = check_features(X, name="X"), check_descriptions(descriptions)
+    codes = encode_labels(y, table.index, name="y")
+    if len(codes) != len(X):
+        raise ValueError(f"X has {len(X)} rows but y has {len(codes)} labels; give one label per row")
+    held.check(table.index[codes])
+    expert.check_suitable(table)
+    if cache is not None and "checkpoints" in expert.get_params():
+        expert = expert._with(table.columns, checkpoints=cache.folder)
+    seen, unseen = np.unique(codes[held.seen_train]), np.unique(codes[held.unseen_val])
+    X_train, train_codes = X[held.seen_train], np.searchsorted(seen, codes[held.seen_train])
+
+    def start(**values: Any) -> Expert:
+        copy = expert._with(table.columns, **values)
+        copy.others_ = table.iloc[unseen].to_numpy() if expert.reads_unseen else None
+        return copy
+
+    def candidates(**values: Any) -> Iterator[Expert]:
+        return start(**values)._candidates(X_train, train_codes, table.iloc[seen])
+
+    open_grid = [name for name in expert.open_parameters() if name in expert.grid]
+    best: Expert | None = None
+    if not open_grid:
+        best = next(candidates())
+    else:
+        X_unseen, table_unseen = X[held.unseen_val], table.iloc[unseen]  # cut out once, for all candidates
+
+        def accuracy(candidate: Expert) -> float:
+            weights = candidate.class_weights(table_unseen)
+            scores = candidate.scores(X_unseen, table_unseen) if weights is None else X_unseen @ weights
+            # Rounded, so that equal accuracies stay equal however the classes are ordered.
+            return round(zsl_accuracy(codes[held.unseen_val], scores, unseen), 12)
+
+        key = "" if cache is None else fingerprint(expert, expert.grid, X, codes, table, held)
+        known = {} if cache is None else cache.read("selection", key)
+        apart = expert.trained_apart if expert.trained_apart in open_grid else None
+        rounds = [{apart: value} for value in expert.grid[apart]] if apart else [{}]
+        for values in rounds:
+            if repr(values) in known:
+                continue
+            winner: Expert | None = None
+            for candidate in candidates(**values):
+                candidate.accuracy_ = accuracy(candidate)
+                if winner is None or candidate.accuracy_ > winner.accuracy_:
+                    winner = candidate
+            assert winner is not None, "every round has a candidate"
+            chosen = {name: _plain(getattr(winner, name)) for name in open_grid}
+            known[repr(values)] = {"chosen": chosen, "accuracy": winner.accuracy_}
+            if cache is not None:
+                cache.write("selection", key, known)
+            if best is None or winner.accuracy_ > best.accuracy_:
+                best = winner
+        decided = max((known[repr(values)] for values in rounds), key=lambda entry: entry["accuracy"])
+        if best is None or decided["chosen"] != {name: _plain(getattr(best, name)) for name in open_grid}:
+            best = start(**decided["chosen"])
+            best._fit(X_train, train_codes, table.iloc[seen].to_numpy(), **best.decided_)
+    if "temperature" in best.open_parameters():
+        both = np.concatenate([seen, unseen])
+        target = pd.Index(both).get_indexer(codes[held.gzsl_val])
+        temperature = fit_temperature(best.scores(X[held.gzsl_val], table.iloc[both]), target)
+        best.set_params(temperature=temperature)
+        best.decided_["temperature"] = temperature
+    return best
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON can hold."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def check_positive(**values: float) -> None:
+    """Raise `ValueError` unless all values are positive."""
+    for name, value in values.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, got {value}")
+
+
+def check_not_negative(**values: float) -> None:
+    """Raise `ValueError` if a value is negative."""
+    for name, value in values.items():
+        if not value >= 0:
+            raise ValueError(f"{name} must not be negative, got {value}")
+
+
+def check_counts(**values: float) -> None:
+    """Raise `ValueError` unless all values are whole numbers of at least 1."""
+    for name, value in values.items():
+        if int(value) != value or value < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, got {value}")
+
+
+def check_shares(**values: float) -> None:
+    """Raise `ValueError` unless all values are at least 0 and below 1."""
+    for name, value in values.items():
+        if not 0 <= value < 1:
+            raise ValueError(f"{name} must be at least 0 and below 1, got {value}")

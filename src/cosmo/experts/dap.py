@@ -1,8 +1,4 @@
-"""DAP: one probabilistic classifier per attribute, combined over the attributes of a class.
-
-Lampert, Nickisch & Harmeling, "Attribute-based classification for zero-shot visual object
-categorization", TPAMI 2014 (direct attribute prediction).
-"""
+"""DAP: one probabilistic classifier per attribute, combined over the attributes of a class."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from cosmo._core.validation import check_features
-from cosmo.experts.base import UnseenExpert
+from cosmo.experts.base import UnseenExpert, check_positive
 
 __all__ = ["DAP"]
 
@@ -30,12 +26,17 @@ class DAP(UnseenExpert):
 
     Parameters
     ----------
-    C : float or None
+    C : float or None, default=None
         Inverse regularisation of the attribute classifiers, as in scikit-learn, per sample. None
         chooses on held-out classes.
-    temperature : float or None
-        Of the soft-max over scores. None fits it on held-out rows: as a posterior of hundreds of
-        attributes taken for independent, the scores are far too sure of themselves.
+    temperature : float or None, default=None
+        Temperature of the soft-max over scores. None fits it on held-out rows: scores that treat hundreds
+        of attributes as independent are overconfident.
+
+    References
+    ----------
+    Lampert, Nickisch & Harmeling, "Attribute-based classification for zero-shot visual object
+    categorization", TPAMI 2014 (direct attribute prediction).
 
     Examples
     --------
@@ -60,8 +61,7 @@ class DAP(UnseenExpert):
     def _fit(
         self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
     ) -> None:
-        if not decided["C"] > 0:
-            raise ValueError(f"C must be positive, got {decided['C']}")
+        check_positive(C=decided["C"])
         self.cut_ = attributes.mean(axis=0)
         has = attributes > self.cut_
         self.used_ = has.any(axis=0) & ~has.all(axis=0)

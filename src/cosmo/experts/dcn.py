@@ -1,20 +1,18 @@
-"""DCN: a deep calibration network.
-
-Liu, Long, Wang & Jordan, "Generalized zero-shot learning with deep calibration network", NeurIPS 2018.
-"""
+"""DCN: a deep calibration network."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosmo._core.extras import require
+from cosmo.experts._linear import unit_rows
 from cosmo.experts._network import NetworkExpert, Weights
-from cosmo.experts._scaling import unit_rows
+from cosmo.experts.base import check_not_negative, check_positive, check_shares
 
 if TYPE_CHECKING:
     import torch
@@ -23,30 +21,34 @@ if TYPE_CHECKING:
 __all__ = ["DCN"]
 
 
+@dataclass(eq=False, repr=False)
 class DCN(NetworkExpert):
-    """Classify seen classes while samples lean towards some unseen class, not towards all alike.
+    """DCN: cross-entropy over seen classes plus the entropy over unseen ones, against overconfidence.
 
     A sample is mapped to `φ(x) = tanh(W₂ ReLU(W₁ x + b₁) + b₂)`, with dropout of the hidden units, a class
     to `c = 10 tanh(a)` with its description `a` scaled to unit length, and their similarity is `φ(x)·c`.
-    The loss is the cross-entropy over the seen classes, plus the entropy of the soft-max over the
-    unseen ones: without it a network that is trained on seen classes alone is sure of them everywhere.
-    Scores are `sharpness · φ(x)·c`, so that a temperature of 1 gives the probabilities of the training.
+    The loss is the cross-entropy over the seen classes, plus the entropy of the soft-max over the unseen
+    ones. Scores are `sharpness · φ(x)·c`: at temperature 1 they give the probabilities of the training.
 
-    Features are standardised, then divided by the largest of them. Starting from values that small lets
-    the network turn to few directions first, which does better on held-out classes than unit spread.
+    Features are standardised, then divided by the largest of them: small values at the start do better on
+    held-out classes than unit variance.
 
     Parameters
     ----------
-    sharpness : float
+    sharpness : float, default=8.0
         Inverse temperature of the soft-max over seen classes.
-    entropy_sharpness : float
+    entropy_sharpness : float, default=0.03
         Inverse temperature of the soft-max over unseen classes.
-    entropy_weight : float
-        Weight of the entropy. 0 leaves the unseen classes out of the training.
-    dropout : float
-        Share of hidden units that are dropped in a step of the training.
+    entropy_weight : float, default=1.0
+        Weight of the entropy. With 0 the unseen classes take no part in the training.
+    dropout : float, default=0.5
+        Share of hidden units that are dropped in a training step.
     epochs, hidden, learning_rate, weight_decay, batch_size, seed, checkpoints, temperature
         See `NetworkExpert`.
+
+    References
+    ----------
+    Liu, Long, Wang & Jordan, "Generalized zero-shot learning with deep calibration network", NeurIPS 2018.
 
     Examples
     --------
@@ -84,46 +86,18 @@ class DCN(NetworkExpert):
         }.items()
     }
 
-    def __init__(
-        self,
-        epochs: int | None = None,
-        *,
-        sharpness: float = 8.0,
-        entropy_sharpness: float = 0.03,
-        entropy_weight: float = 1.0,
-        dropout: float = 0.5,
-        hidden: int = 1024,
-        learning_rate: float = 3e-4,
-        weight_decay: float = 0.0,
-        batch_size: int = 64,
-        seed: int = 0,
-        checkpoints: str | Path | None = None,
-        temperature: float | None = None,
-    ) -> None:
-        super().__init__(
-            epochs,
-            hidden=hidden,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            batch_size=batch_size,
-            seed=seed,
-            checkpoints=checkpoints,
-            temperature=temperature,
-        )
-        self.sharpness = sharpness
-        self.entropy_sharpness = entropy_sharpness
-        self.entropy_weight = entropy_weight
-        self.dropout = dropout
+    sharpness: float = 8.0
+    entropy_sharpness: float = 0.03
+    entropy_weight: float = 1.0
+    dropout: float = 0.5
+    learning_rate: float = 3e-4
+    batch_size: int = 64
 
     def _check_parameters(self, stops: Sequence[int]) -> None:
         super()._check_parameters(stops)
-        for name in ("sharpness", "entropy_sharpness"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        if not self.entropy_weight >= 0:
-            raise ValueError(f"entropy_weight must not be negative, got {self.entropy_weight}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout}")
+        check_positive(sharpness=self.sharpness, entropy_sharpness=self.entropy_sharpness)
+        check_not_negative(entropy_weight=self.entropy_weight)
+        check_shares(dropout=self.dropout)
 
     def _learn_scales(self, X: NDArray[np.float32], attributes: NDArray[np.float32]) -> None:
         mean, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
@@ -152,8 +126,8 @@ class DCN(NetworkExpert):
     ) -> Tensor:
         torch = require("torch")
         hidden = self._hidden(weights, X)
-        kept = torch.rand(hidden.shape, generator=generator) >= self.dropout
-        mapped = self._map(weights, hidden * kept / (1 - self.dropout))
+        mask = torch.rand(hidden.shape, generator=generator) >= self.dropout
+        mapped = self._map(weights, hidden * mask / (1 - self.dropout))
         loss = torch.nn.functional.cross_entropy(self.sharpness * mapped @ A.T, codes)
         if self.entropy_weight and self.others_ is not None and len(self.others_):
             others = torch.from_numpy(self._signatures(self.others_))

@@ -1,7 +1,4 @@
-"""ESZSL: a bilinear map between features and descriptions in closed form.
-
-Romera-Paredes & Torr, "An embarrassingly simple approach to zero-shot learning", ICML 2015.
-"""
+"""ESZSL: a bilinear map between features and descriptions in closed form."""
 
 from __future__ import annotations
 
@@ -14,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh, svd
 
 from cosmo._core.validation import check_features
-from cosmo.experts._scaling import unit_rows
-from cosmo.experts._sums import class_sums
-from cosmo.experts.base import UnseenExpert
+from cosmo.experts._linear import class_sums, unit_rows
+from cosmo.experts.base import UnseenExpert, check_positive
 
 __all__ = ["ESZSL"]
 
@@ -28,15 +24,19 @@ class ESZSL(UnseenExpert):
 
     Parameters
     ----------
-    centre : bool
-        Take the mean of the seen classes off every description, and scale each to unit length: what is
-        common to all classes tells nothing apart. False uses descriptions as they are.
-    gamma : float or None
+    gamma : float or None, default=None
         Regularises the feature side. None chooses on held-out classes.
-    lam : float or None
+    lam : float or None, default=None
         Regularises the description side. None chooses on held-out classes.
-    temperature : float or None
-        Of the soft-max over scores. None fits it on held-out rows.
+    centre : bool, default=True
+        Subtract the mean of the seen classes from every description, and scale each to unit length. False
+        uses descriptions unchanged.
+    temperature : float or None, default=None
+        Temperature of the soft-max over scores. None fits it on held-out rows.
+
+    References
+    ----------
+    Romera-Paredes & Torr, "An embarrassingly simple approach to zero-shot learning", ICML 2015.
 
     Examples
     --------
@@ -79,9 +79,9 @@ class ESZSL(UnseenExpert):
     ) -> Iterator[Self]:
         mean_only = self._with(table.columns)._learn_mean(table.to_numpy())
         path = _Path(X, codes, mean_only._standardised(table.to_numpy()))
-        for gamma in self.grid["gamma"] if self.gamma is None else (self.gamma,):
+        for gamma in self._values("gamma"):
             left = path.left(gamma)
-            for lam in self.grid["lam"] if self.lam is None else (self.lam,):
+            for lam in self._values("lam"):
                 candidate = self._with(table.columns, gamma=gamma, lam=lam)
                 candidate.mean_ = mean_only.mean_
                 candidate.weights_ = path.solve(left, lam)
@@ -109,11 +109,10 @@ def _solve(
     X: NDArray[np.float32], codes: NDArray[np.intp], A: NDArray[np.float32], gamma: float, lam: float
 ) -> NDArray[np.float32]:
     """Return V for one pair of regularisers."""
-    _check_positive("gamma", gamma)
-    _check_positive("lam", lam)
+    check_positive(gamma=gamma, lam=lam)
     sums, A64 = class_sums(X, codes, len(A)).astype(np.float64).T, A.astype(np.float64)
-    few = len(A) < A.shape[1]  # there are fewer classes than attributes
-    # `A (AᵀA + λI)⁻¹` is `(AAᵀ + λI)⁻¹ A`: the smaller matrix is solved for.
+    few = len(A) < A.shape[1]  # fewer classes than attributes
+    # `A (AᵀA + λI)⁻¹` is `(AAᵀ + λI)⁻¹ A`: the smaller system is solved.
     right = _divided(A64 @ A64.T, lam, A64) if few else _divided(A64.T @ A64, lam, A64.T).T
     gram = (X.T @ X).astype(np.float64)
     V = _divided(gram, gamma, sums) @ right if few else _divided(gram, gamma, sums @ right)
@@ -121,9 +120,9 @@ def _solve(
 
 
 def _divided(gram: NDArray[np.float64], ridge: float, B: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return `(gram + ridge I)⁻¹ B`; `gram`, which is symmetric, gets lost."""
+    """Return `(gram + ridge I)⁻¹ B`; the symmetric `gram` is overwritten."""
     np.einsum("dd->d", gram)[...] += ridge
-    # LAPACK reads matrices column by column; the transpose is one, and the same.
+    # The transpose is the same matrix, in the order of LAPACK.
     factor = cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)
     return cho_solve(factor, B, check_finite=False)
 
@@ -131,7 +130,7 @@ def _divided(gram: NDArray[np.float64], ridge: float, B: NDArray[np.float64]) ->
 class _Path:
     """V for any regularisers, from one eigendecomposition of `XᵀX` and one of `AᵀA`.
 
-    The latter has at most as many non-zero eigenvalues as there are classes; the others do not matter.
+    The latter has at most as many non-zero eigenvalues as there are classes; the others are left out.
     """
 
     def __init__(self, X: NDArray[np.float32], codes: NDArray[np.intp], A: NDArray[np.float32]) -> None:
@@ -139,7 +138,7 @@ class _Path:
         self.attribute_values, self.attribute_vectors = spread**2, directions.T
         # The transpose of a Gram matrix is the same, and in the order of LAPACK.
         gram = (X.T @ X).astype(np.float64).T
-        driver = "evd" if len(gram) > 1 else None  # SciPy 1.13 lends it too little space for one
+        driver = "evd" if len(gram) > 1 else None  # SciPy 1.13 allocates too little for one feature
         values, vectors = eigh(gram, overwrite_a=True, check_finite=False, driver=driver)
         # Rounding may leave eigenvalues of a Gram matrix slightly below zero.
         self.feature_values, self.feature_vectors = np.maximum(values, 0), vectors
@@ -147,17 +146,12 @@ class _Path:
         self.core = (sums @ vectors).T @ (A @ self.attribute_vectors)
 
     def left(self, gamma: float) -> NDArray[np.float64]:
-        """Return what all V of one γ share, the larger of the two products."""
-        _check_positive("gamma", gamma)
+        """Return the factor that all V of one γ share."""
+        check_positive(gamma=gamma)
         return self.feature_vectors @ (self.core / (self.feature_values + gamma)[:, None])
 
     def solve(self, left: NDArray[np.float64], lam: float) -> NDArray[np.float32]:
         """Return V."""
-        _check_positive("lam", lam)
+        check_positive(lam=lam)
         V: NDArray[np.float64] = (left / (self.attribute_values + lam)) @ self.attribute_vectors.T
         return V.astype(np.float32)
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not value > 0:
-        raise ValueError(f"{name} must be positive, got {value}")

@@ -1,87 +1,61 @@
-"""Generators of features trained against a critic: f-CLSWGAN, cycle-WGAN and cycle-(U)WGAN.
-
-Xian, Lorenz, Schiele & Akata, "Feature generating networks for zero-shot learning", CVPR 2018.
-Felix, Kumar, Reid & Carneiro, "Multi-modal cycle-consistent generalized zero-shot learning", ECCV 2018.
-"""
+"""Generators of features trained against a critic: f-CLSWGAN, cycle-WGAN and cycle-(U)WGAN."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosmo._core.extras import require
-from cosmo.experts._generative import GenerativeExpert
+from cosmo.experts._generative import GenerativeExpert, fit_linear
 from cosmo.experts._network import Weights, layer
-from cosmo.experts._synthetic import fit_linear
+from cosmo.experts.base import check_counts, check_not_negative, check_positive
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["FCLSWGAN", "ConditionalWGAN", "CycleUWGAN", "CycleWGAN", "gradient_penalty"]
+__all__ = ["FCLSWGAN", "CycleUWGAN", "CycleWGAN"]
 
-_SLOPE = 0.2  # of leaky rectifiers, below zero
+_SLOPE = 0.2  # slope of leaky rectifiers below zero
 _PENALTY = 10.0  # weight of the gradient penalty
 
 
+@dataclass(eq=False, repr=False)
 class ConditionalWGAN(GenerativeExpert):
     """A Wasserstein GAN with gradient penalty, conditioned on descriptions.
 
     Generator `ReLU(W₂ leaky(W₁ [z; a] + b₁) + b₂)`, z being as long as a description, and critic
-    `vᵀ leaky(V [x; a] + c)`. The critic learns to value real rows above made ones, its slope held at 1
-    between them. The generator learns to be valued, and what its method demands besides (`_demand`).
-
-    The generator starts near the mean of the samples, so that no step is lost on getting there.
+    `vᵀ leaky(V [x; a] + c)`. The critic learns to score real rows above synthetic ones, with a penalty that
+    keeps its slope at 1 between them. The generator maximises the critic's score and minimises a term of its
+    method (`_demand`). It starts near the mean of the samples.
 
     Parameters
     ----------
-    weight : float
-        Of what the method demands of the generator, against the critic's value.
-    critic_steps : int
-        Steps of the critic for each of the generator.
-    critic_rate : float
-        The critic's step of Adam. The critic should be ahead of the generator, by longer steps or by more.
+    weight : float, default=0.2
+        Weight of the method's term in the generator's loss.
+    critic_steps : int, default=1
+        Steps of the critic per step of the generator.
+    critic_rate : float, default=1e-3
+        Learning rate of the critic, which should learn faster than the generator.
     epochs, n_syn, balance, hidden, learning_rate, batch_size, seed, checkpoints
         See `GenerativeExpert`; `learning_rate` is the generator's.
     """
 
-    def __init__(
-        self,
-        epochs: int | None = None,
-        *,
-        weight: float = 0.2,
-        critic_steps: int = 1,
-        critic_rate: float = 1e-3,
-        n_syn: int = 300,
-        balance: float = 6.0,
-        hidden: int = 256,
-        learning_rate: float = 5e-5,
-        batch_size: int = 64,
-        seed: int = 0,
-        checkpoints: str | Path | None = None,
-    ) -> None:
-        super().__init__(
-            epochs,
-            n_syn=n_syn,
-            balance=balance,
-            hidden=hidden,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            seed=seed,
-            checkpoints=checkpoints,
-        )
-        self.weight = weight
-        self.critic_steps = critic_steps
-        self.critic_rate = critic_rate
+    weight: float = 0.2
+    critic_steps: int = 1
+    critic_rate: float = 1e-3
+    hidden: int = 256
+    learning_rate: float = 5e-5
+    batch_size: int = 64
 
     @abstractmethod
     def _demand(self, fake: Tensor, codes: Tensor, A: Tensor) -> Tensor:
-        """Return what the generator's rows of the classes `codes` are to minimise."""
+        """Return the method's term for synthetic rows of the classes `codes`."""
 
     def _opponent(self) -> tuple[int, float]:
         return self.critic_steps, self.critic_rate
@@ -118,11 +92,10 @@ class ConditionalWGAN(GenerativeExpert):
         torch = require("torch")
         with torch.no_grad():
             fake = self._draw(weights, A[codes], generator)
-        real_hidden, fake_hidden = _critic_hidden(weights, torch.cat([X, fake]), A[codes].repeat(2, 1)).chunk(
-            2
-        )
+        hidden = _critic_hidden(weights, torch.cat([X, fake]), A[codes].repeat(2, 1))
+        real_hidden, fake_hidden = hidden.chunk(2)
         lead = (_leaky(fake_hidden) - _leaky(real_hidden)) @ weights["D.last"]
-        # The critic's hidden layer is linear: between two rows it is between what it is for each.
+        # The hidden layer is linear in the rows, so it is interpolated as they are.
         between = real_hidden.lerp(fake_hidden, torch.rand(len(X), 1, generator=generator))
         return lead.mean() + _PENALTY * gradient_penalty(weights, between)
 
@@ -135,31 +108,32 @@ class ConditionalWGAN(GenerativeExpert):
 
     def _check_parameters(self, stops: Sequence[int]) -> None:
         super()._check_parameters(stops)
-        if int(self.critic_steps) != self.critic_steps or self.critic_steps < 1:
-            raise ValueError(f"critic_steps must be a whole number of at least 1, got {self.critic_steps}")
-        if not self.critic_rate > 0:
-            raise ValueError(f"critic_rate must be positive, got {self.critic_rate}")
-        if not self.weight >= 0:
-            raise ValueError(f"weight must not be negative, got {self.weight}")
+        check_counts(critic_steps=self.critic_steps)
+        check_positive(critic_rate=self.critic_rate)
+        check_not_negative(weight=self.weight)
 
 
+@dataclass(eq=False, repr=False)
 class FCLSWGAN(ConditionalWGAN):
-    """f-CLSWGAN: rows that look real to a critic, and to a classifier like their class.
+    """f-CLSWGAN: a WGAN whose synthetic rows are to be classified correctly.
 
-    The classifier is a linear soft-max, trained on the real rows and then left as it is; the generator
-    minimises its cross-entropy besides the critic's verdict. See `ConditionalWGAN` for both networks and
-    `GenerativeExpert` for what is done with the rows.
+    A linear soft-max classifier is trained on the real rows; its cross-entropy on synthetic rows is a term
+    of the generator's loss. See `ConditionalWGAN` for both networks and `GenerativeExpert` for the use of
+    synthetic rows.
 
     The defaults, also named "fast", are for a CPU; the presets named after data sets are the authors': 16
-    times as many hidden units, five steps of a slower critic, and `balance` as rows of the final classifier
-    counted in theirs. Descriptions are scaled, and weights averaged and drawn, as here.
+    times as many hidden units, five steps of a slower critic, and `balance` as their weight of rows implies.
 
     Parameters
     ----------
-    weight : float
-        Of the classification loss.
+    weight : float, default=0.2
+        Weight of the classification loss.
     epochs, critic_steps, critic_rate, n_syn, balance, hidden, learning_rate, batch_size, seed, checkpoints
         See `ConditionalWGAN`.
+
+    References
+    ----------
+    Xian, Lorenz, Schiele & Akata, "Feature generating networks for zero-shot learning", CVPR 2018.
 
     Examples
     --------
@@ -219,22 +193,27 @@ class FCLSWGAN(ConditionalWGAN):
         return loss
 
 
+@dataclass(eq=False, repr=False)
 class CycleWGAN(ConditionalWGAN):
-    """cycle-WGAN: rows that look real to a critic, and from which the description can be told.
+    """cycle-WGAN: a WGAN from whose synthetic rows the description can be predicted.
 
-    A linear regression of descriptions on features is trained on the real rows and then left as it is; the
-    generator minimises its squared error, relative to that of guessing the mean, besides the critic's
-    verdict. See `ConditionalWGAN` for both networks and `GenerativeExpert` for what is done with the rows.
+    A linear regression of descriptions on features is trained on the real rows; its squared error on
+    synthetic rows, relative to that of predicting the mean, is a term of the generator's loss. See
+    `ConditionalWGAN` for both networks and `GenerativeExpert` for the use of synthetic rows.
 
-    The defaults, also named "fast", are for a CPU; the presets named after data sets are the authors', except
-    that their term is not relative.
+    The defaults, also named "fast", are for a CPU; the presets named after data sets are the authors', whose
+    squared error is not relative.
 
     Parameters
     ----------
-    weight : float
-        Of the cycle: description, row, description.
+    weight : float, default=1.0
+        Weight of the cycle: description, row, description.
     epochs, critic_steps, critic_rate, n_syn, balance, hidden, learning_rate, batch_size, seed, checkpoints
         See `ConditionalWGAN`.
+
+    References
+    ----------
+    Felix, Kumar, Reid & Carneiro, "Multi-modal cycle-consistent generalized zero-shot learning", ECCV 2018.
 
     Examples
     --------
@@ -271,34 +250,7 @@ class CycleWGAN(ConditionalWGAN):
         },
     }
 
-    def __init__(
-        self,
-        epochs: int | None = None,
-        *,
-        weight: float = 1.0,
-        critic_steps: int = 1,
-        critic_rate: float = 1e-3,
-        n_syn: int = 300,
-        balance: float = 6.0,
-        hidden: int = 256,
-        learning_rate: float = 5e-5,
-        batch_size: int = 64,
-        seed: int = 0,
-        checkpoints: str | Path | None = None,
-    ) -> None:
-        super().__init__(
-            epochs,
-            weight=weight,
-            critic_steps=critic_steps,
-            critic_rate=critic_rate,
-            n_syn=n_syn,
-            balance=balance,
-            hidden=hidden,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            seed=seed,
-            checkpoints=checkpoints,
-        )
+    weight: float = 1.0
 
     def _examples(
         self, X: NDArray[np.float32], codes: NDArray[np.intp]
@@ -314,23 +266,29 @@ class CycleWGAN(ConditionalWGAN):
         return self._cycle(fake, A[codes])
 
     def _cycle(self, fake: Tensor, A: Tensor) -> Tensor:
-        """Return the squared error of descriptions told from rows, relative to their squares."""
+        """Return the squared error of descriptions predicted from rows, relative to their squares."""
         W, b = self.regressor_
-        told = require("torch").addmm(b, fake, W)
-        return (told - A).square().mean() / A.square().mean()
+        predicted = require("torch").addmm(b, fake, W)
+        return (predicted - A).square().mean() / A.square().mean()
 
 
+@dataclass(eq=False, repr=False)
 class CycleUWGAN(CycleWGAN):
     """cycle-(U)WGAN: the cycle also runs over descriptions of classes without samples.
 
-    Besides the steps of `CycleWGAN`, rows are made of classes that have descriptions only, drawn evenly,
-    and their descriptions told from them. No row of those classes is needed; their descriptions are, at
-    the time of training.
+    In addition to the loss of `CycleWGAN`, rows are synthesised for classes that have descriptions only, and
+    their descriptions predicted. Training therefore reads the descriptions of unseen classes.
 
     Parameters
     ----------
     epochs, weight, critic_steps, critic_rate, n_syn, balance, hidden, learning_rate, batch_size, seed
-        See `CycleWGAN`; so is `checkpoints`.
+        See `CycleWGAN`.
+    checkpoints
+        See `CycleWGAN`.
+
+    References
+    ----------
+    Felix, Kumar, Reid & Carneiro, "Multi-modal cycle-consistent generalized zero-shot learning", ECCV 2018.
 
     Examples
     --------
@@ -361,15 +319,8 @@ class CycleUWGAN(CycleWGAN):
 def gradient_penalty(weights: Weights, hidden: Tensor) -> Tensor:
     """Return the mean of `(|∇ₓ D| - 1)²` for a critic with one hidden layer.
 
-    The gradient is `Vₓᵀ (leaky'(h) ⊙ v)`, in closed form: no derivative is taken of a derivative, since
-    leaky' is constant wherever it has one.
-
-    Parameters
-    ----------
-    weights : dict
-        "D.features" (n_features, n_hidden) and "D.last" (n_hidden,).
-    hidden : tensor of shape (n_rows, n_hidden)
-        The critic's hidden layer, before the leaky rectifier, at the rows where the slope is looked at.
+    The gradient has the closed form `Vₓᵀ (leaky'(h) ⊙ v)`; `hidden` is h at the rows of the penalty, before
+    the leaky rectifier.
     """
     slopes = require("torch").where(hidden > 0, 1.0, _SLOPE) * weights["D.last"]
     penalty: Tensor = ((slopes @ weights["D.features"].T).norm(dim=1) - 1).square().mean()

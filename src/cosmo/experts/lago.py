@@ -26,7 +26,7 @@ from cosmo.experts._and_or import (
     principal_axes,
     soft_gates,
 )
-from cosmo.experts._optimisers import Adam
+from cosmo.experts._linear import Adam
 from cosmo.experts.base import UnseenExpert
 
 __all__ = ["LAGO"]

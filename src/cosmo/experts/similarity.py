@@ -1,12 +1,9 @@
-"""Similarity of sample and description, for encoders that place both in one space.
-
-Sentence encoders and the two towers of CLIP-like models recognise a class by its description as they are;
-seen classes show how samples of a class lie around its description, which helps with the others.
-"""
+"""Similarity of sample and description, for encoders that embed both in one space."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -15,35 +12,38 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh, solve
 
 from cosmo._core.validation import check_features
-from cosmo.experts._scaling import unit_rows
-from cosmo.experts.base import UnseenExpert
+from cosmo.experts._linear import unit_rows
+from cosmo.experts.base import UnseenExpert, check_shares
 
 __all__ = ["SimilarityExpert"]
 
 
 class SimilarityExpert(UnseenExpert):
-    """Score `cos(x, a_y)`, after an optional light adaptation that seen classes teach.
+    """Score `cos(x, a_y)`, after an optional light adaptation learned from seen classes.
 
-    Nothing has to be learned: with `whitening` and `adapter` 0, this is the plain cosine, and only the
-    temperature is fitted. Otherwise the means of the seen classes are taken off samples and descriptions,
-    for what all samples or all descriptions have in common tells nothing apart, and
+    For sentence encoders and models with two towers, such as CLIP. With `whitening` and `adapter` 0, this is
+    the plain cosine, and only the temperature is fitted. Otherwise the means of the seen classes are
+    subtracted from samples and descriptions, and
 
     - *whitening*: both are multiplied by `S^(-1/2)`, with `S` a weighted mean of the covariance of samples
       around the mean of their class and a multiple of the identity, so that directions in which samples of
       one class differ count less;
-    - *adapter*: a description moves towards where samples of its class will be, `a + aB`. For seen classes
-      that is known; `B` is the ridge regression of the steps from their descriptions to their means. It
-      shrinks to zero, that is to the plain description, where the seen classes tell nothing.
+    - *adapter*: a description is replaced by an estimate of the mean of its samples, `a + aB`; `B` is the
+      ridge regression of the steps from descriptions of seen classes to their means.
 
     Parameters
     ----------
-    whitening : float or None
+    whitening : float or None, default=None
         Weight of the covariance in `S`, from 0 (not used) to below 1. None chooses on held-out classes.
-    adapter : float or None
+    adapter : float or None, default=None
         Strength s of the adapter, from 0 (not used) to below 1; the penalty of the regression is
         `(1 - s) / s`. None chooses on held-out classes.
-    temperature : float or None
-        Of the soft-max over cosines. None fits it on held-out rows.
+    temperature : float or None, default=None
+        Temperature of the soft-max over cosines. None fits it on held-out rows.
+
+    References
+    ----------
+    Radford et al., "Learning transferable visual models from natural language supervision", ICML 2021.
 
     Examples
     --------
@@ -88,16 +88,13 @@ class SimilarityExpert(UnseenExpert):
         self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
     ) -> Iterator[Self]:
         seen = _Seen.learn(X, codes, table.to_numpy())
-        for whitening in self.grid["whitening"] if self.whitening is None else (self.whitening,):
-            for adapter in self.grid["adapter"] if self.adapter is None else (self.adapter,):
-                candidate = self._with(table.columns, whitening=whitening, adapter=adapter)
-                candidate._adapt(seen, whitening, adapter)
-                yield candidate
+        for whitening, adapter in product(self._values("whitening"), self._values("adapter")):
+            candidate = self._with(table.columns, whitening=whitening, adapter=adapter)
+            candidate._adapt(seen, whitening, adapter)
+            yield candidate
 
     def _adapt(self, seen: _Seen, whitening: float, adapter: float) -> None:
-        for name, value in (("whitening", whitening), ("adapter", adapter)):
-            if not 0 <= value < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1, got {value}")
+        check_shares(whitening=whitening, adapter=adapter)
         identity = np.eye(seen.means.shape[1])
         centred = whitening > 0 or adapter > 0
         self.sample_mean_ = (seen.means.mean(axis=0) * centred).astype(np.float32)
@@ -123,7 +120,7 @@ class SimilarityExpert(UnseenExpert):
 
 
 class _Seen(NamedTuple):
-    """What seen classes teach: their means and descriptions, and how samples lie around the means."""
+    """Means and descriptions of the seen classes, and the covariance of samples within classes."""
 
     means: NDArray[np.float32]
     descriptions: NDArray[np.float32]
@@ -145,7 +142,7 @@ class _Seen(NamedTuple):
         return cls(means, descriptions, np.maximum(variances, 0), axes)
 
     def whitener(self, weight: float) -> NDArray[np.float64]:
-        """Return `((1 - w) I + w C / v)^(-1/2)`, with v the mean variance, so that scale does not matter."""
+        """Return `((1 - w) I + w C / v)^(-1/2)`, with v the mean variance, invariant to scale."""
         mean = self.variances.mean() or 1.0
         return (self.axes / np.sqrt((1 - weight) + weight * self.variances / mean)) @ self.axes.T
 

@@ -1,8 +1,4 @@
-"""SynC: classifiers of unseen classes, synthesised from those of seen classes.
-
-Changpinyo, Chao, Gong & Sha, "Synthesized classifiers for zero-shot learning", CVPR 2016 (the fast
-one-vs-other version, with one phantom class per seen class, at its description).
-"""
+"""SynC: classifiers of unseen classes, synthesised from those of seen classes."""
 
 from __future__ import annotations
 
@@ -18,8 +14,8 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist, pdist
 
 from cosmo._core.validation import check_features
-from cosmo.experts._scaling import unit_rows
-from cosmo.experts.base import UnseenExpert
+from cosmo.experts._linear import unit_rows
+from cosmo.experts.base import UnseenExpert, check_positive
 
 __all__ = ["SynC"]
 
@@ -37,16 +33,21 @@ class SynC(UnseenExpert):
 
     Parameters
     ----------
-    lam : float or None
+    lam : float or None, default=None
         Regularises the classifiers: λ in `mean hinge² + λ/2 |W|²`, the mean being over samples and
         classes. None chooses on held-out classes.
-    rho : float or None
-        How fast similarity falls with distance. None chooses on held-out classes.
-    centre : bool
-        Take the mean of the seen classes off every description first, as `ESZSL` does by default. False
+    rho : float or None, default=None
+        Decay of similarity with distance. None chooses on held-out classes.
+    centre : bool, default=False
+        Subtract the mean of the seen classes from every description first, as `ESZSL` does by default. False
         is the authors' version.
-    temperature : float or None
-        Of the soft-max over scores. None fits it on held-out rows.
+    temperature : float or None, default=None
+        Temperature of the soft-max over scores. None fits it on held-out rows.
+
+    References
+    ----------
+    Changpinyo, Chao, Gong & Sha, "Synthesized classifiers for zero-shot learning", CVPR 2016. This is the
+    fast one-vs-other version, with one phantom class per seen class, at its description.
 
     Examples
     --------
@@ -96,9 +97,9 @@ class SynC(UnseenExpert):
     ) -> Iterator[Self]:
         """Learn the classifiers once per λ, and yield the phantoms for each ρ."""
         problem = _Classifiers(unit_rows(X), codes, len(table))
-        for lam in self.grid["lam"] if self.lam is None else (self.lam,):
+        for lam in self._values("lam"):
             W = problem.solve(lam)
-            for rho in self.grid["rho"] if self.rho is None else (self.rho,):
+            for rho in self._values("rho"):
                 candidate = self._with(table.columns, lam=lam, rho=rho)
                 candidate._learn_signatures(table.to_numpy())
                 candidate._learn_phantoms(W, rho)
@@ -128,8 +129,8 @@ class SynC(UnseenExpert):
         return unit_rows((attributes - self.mean_).astype(np.float64))
 
     def _learn_phantoms(self, W: NDArray[np.float64], rho: float) -> None:
-        _check_positive("rho", rho)
-        # Small ρ makes all classes alike; the cut-off keeps the inverse from blowing up.
+        check_positive(rho=rho)
+        # Small ρ makes the matrix nearly singular; the cut-off bounds the inverse.
         inverse = np.linalg.pinv(similarity(self.signatures_, self.signatures_, rho), rcond=1e-10)
         self.phantoms_ = inverse @ W
 
@@ -144,8 +145,8 @@ def similarity(rows: NDArray[np.float64], columns: NDArray[np.float64], rho: flo
 class _Classifiers:
     """One-vs-other classifiers for any λ, all classes at once.
 
-    L-BFGS works in the coordinates in which least squares, of the same λ, has unit curvature everywhere:
-    the minimum is the same, and found in tens of steps rather than many hundreds.
+    L-BFGS is preconditioned by the curvature of least squares of the same λ: tens of steps rather than
+    many hundreds.
     """
 
     def __init__(self, X: NDArray[np.float32], codes: NDArray[np.intp], n_classes: int) -> None:
@@ -157,7 +158,7 @@ class _Classifiers:
 
     def solve(self, lam: float) -> NDArray[np.float64]:
         """Return W, shape (n_classes, n_features)."""
-        _check_positive("lam", lam)
+        check_positive(lam=lam)
         scale = 1 / np.sqrt(self.curvature + lam)
         X = self.rotated * scale.astype(np.float32)
         found = minimize(
@@ -175,18 +176,7 @@ class _Classifiers:
 def one_vs_other_loss(
     flat: NDArray[np.float64], X: NDArray[Any], codes: NDArray[np.intp], penalty: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64]]:
-    """Return `mean [1 - t x·w_c]_+² + Σ penalty w² / 2` and its gradient.
-
-    Parameters
-    ----------
-    flat : array of shape (n_features · n_classes,)
-        The weights, (n_features, n_classes) flattened.
-    X : array of shape (n_samples, n_features)
-        Its precision is that of the products.
-    codes : array of shape (n_samples,)
-        The class of each sample, for which t = 1; else t = -1.
-    penalty : array of shape (n_features,)
-    """
+    """Return `mean [1 - t x·w_c]_+² + Σ penalty w² / 2`, t = ±1 by class, and its gradient by flat W."""
     W = flat.reshape(X.shape[1], -1)
     value = X @ W.astype(X.dtype)
     rows = np.arange(len(X))
@@ -197,8 +187,3 @@ def one_vs_other_loss(
     data = float(np.einsum("nc,nc->", hinge, hinge, dtype=np.float64)) / hinge.size
     gradient = (X.T @ hinge) * (2 / hinge.size) + penalty[:, None] * W
     return data + float(penalty @ (W**2).sum(axis=1)) / 2, gradient.reshape(-1)
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not value > 0:
-        raise ValueError(f"{name} must be positive, got {value}")

@@ -1,7 +1,4 @@
-"""TRIPLE: one matrix for regression in both directions and for compatibility, in closed form.
-
-Zhang, Long, Guan & Shao, "Triple verification network for generalized zero-shot learning", TIP 2019.
-"""
+"""TRIPLE: one matrix for regression in both directions and for compatibility, in closed form."""
 
 from __future__ import annotations
 
@@ -13,11 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh, svd
-from scipy.sparse import csr_array
 
 from cosmo._core.validation import check_features
-from cosmo.experts._scaling import unit_rows
-from cosmo.experts.base import UnseenExpert
+from cosmo.experts._linear import class_sums, unit_rows
+from cosmo.experts.base import UnseenExpert, check_not_negative, check_positive
 
 __all__ = ["TRIPLE"]
 
@@ -30,31 +26,34 @@ class TRIPLE(UnseenExpert):
 
         |X P - A_Y|² / N  +  α |A_Y Pᵀ - X|² / N  +  β |X P Aᵀ - Y|² / N  +  ρ |P|²
 
-    that is, features predict the description, the description predicts features, and a sample agrees
-    with its own class while it is orthogonal to the others. All of it is quadratic in P, and solved
-    exactly: in the eigenvectors of XᵀX on one side, and on the other in those that make `I + β AᵀA` and
-    `α A_YᵀA_Y / N + ρ I` diagonal together, the normal equations fall apart into single numbers.
+    that is, features predict the description, the description predicts features, and a sample is aligned
+    with its own class and orthogonal to the others. The objective is quadratic in P and solved exactly: in
+    the eigenvectors of XᵀX on one side, and on the other in those that diagonalise `I + β AᵀA` and
+    `α A_YᵀA_Y / N + ρ I` together, the normal equations are diagonal.
 
-    The publication says that regression and compatibility are learned together and restrain each other;
-    its equations and settings are not public. This is our reading of its linear model; the deep one is
-    left out. The terms do restrain each other: on held-out classes of CUB, leaving out compatibility
-    (β = 0) costs 8 points, much more of it (β = 100) 5, and leaving out the second regression (α = 0)
-    half a point. To score by the distance `-|P a_y - x|²` instead costs 1.5 points there and 7 on glyphs.
+    The publication's equations and settings are not public; this is our interpretation of its linear model,
+    without the deep one. On held-out classes of CUB, leaving out compatibility (β = 0) costs 8 points, much
+    more of it (β = 100) 5, and leaving out the second regression (α = 0) half a point. Scores by the
+    distance `-|P a_y - x|²` cost 1.5 points there and 7 on glyphs.
 
     Features are scaled to unit length.
 
     Parameters
     ----------
-    alpha : float or None
+    alpha : float or None, default=None
         Weight of the regression from descriptions to features. None chooses on held-out classes.
-    beta : float or None
+    beta : float or None, default=None
         Weight of compatibility. None chooses on held-out classes.
-    rho : float or None
+    rho : float or None, default=None
         Regularises P. None chooses on held-out classes.
-    centre : bool
-        Take the mean of the seen classes off every description, before each is scaled to unit length.
-    temperature : float or None
-        Of the soft-max over scores. None fits it on held-out rows.
+    centre : bool, default=True
+        Subtract the mean of the seen classes from every description before each is scaled to unit length.
+    temperature : float or None, default=None
+        Temperature of the soft-max over scores. None fits it on held-out rows.
+
+    References
+    ----------
+    Zhang, Long, Guan & Shao, "Triple verification network for generalized zero-shot learning", TIP 2019.
 
     Examples
     --------
@@ -102,10 +101,8 @@ class TRIPLE(UnseenExpert):
         """Decompose once, and yield the solution for each choice of weights."""
         centred = self._with(table.columns)._learn_mean(table.to_numpy())
         equations = _NormalEquations(unit_rows(X), codes, centred._signatures(table.to_numpy()))
-        fixed = {name: (getattr(self, name),) for name in self.grid if getattr(self, name) is not None}
-        choices = {**self.grid, **fixed}
-        for values in product(*choices.values()):
-            candidate = self._with(table.columns, **dict(zip(choices, values, strict=True)))
+        for values in product(*map(self._values, self.grid)):
+            candidate = self._with(table.columns, **dict(zip(self.grid, values, strict=True)))
             candidate.mean_ = centred.mean_
             candidate.weights_ = equations.solve(*values)
             yield candidate
@@ -143,24 +140,15 @@ class _NormalEquations:
         share = np.bincount(codes, minlength=len(A)) / len(X)
         self.gram = signatures.T @ signatures
         self.weighted_gram = (signatures.T * share) @ signatures
-        each = np.full(len(X), 1 / len(X), dtype=np.float32)
-        mean_of = csr_array((each, (codes, np.arange(len(X)))), shape=(len(A), len(X)))
-        self.cross = ((mean_of @ X) @ self.vectors).T @ signatures
+        self.cross = (class_sums(X, codes, len(A)) / len(X) @ self.vectors).T @ signatures
 
     def solve(self, alpha: float, beta: float, rho: float) -> NDArray[np.float32]:
         """Return P, shape (n_features, n_attributes)."""
-        _check_weights(alpha, beta, rho)
+        check_not_negative(alpha=alpha, beta=beta)
+        check_positive(rho=rho)
         identity = np.eye(len(self.gram))
         mu, V = eigh(
             alpha * self.weighted_gram + rho * identity, identity + beta * self.gram, check_finite=False
         )
         Z = (1 + alpha + beta) * (self.cross @ V) / (self.values[:, None] + mu)
         return ((self.vectors @ (Z @ V.T)) @ self.basis).astype(np.float32)
-
-
-def _check_weights(alpha: float, beta: float, rho: float) -> None:
-    for name, value in (("alpha", alpha), ("beta", beta)):
-        if not value >= 0:
-            raise ValueError(f"{name} must not be negative, got {value}")
-    if not rho > 0:
-        raise ValueError(f"rho must be positive, got {rho}")

@@ -1,12 +1,9 @@
-"""SE-GZSL: an auto-encoder that makes features from descriptions, with a regressor for feedback.
-
-Verma, Arora, Mishra & Rai, "Generalized zero-shot learning via synthesized examples", CVPR 2018.
-"""
+"""SE-GZSL: a conditional auto-encoder that synthesises features, with feedback from a regressor."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -15,6 +12,7 @@ from numpy.typing import NDArray
 from cosmo._core.extras import require
 from cosmo.experts._generative import GenerativeExpert
 from cosmo.experts._network import Weights, layer
+from cosmo.experts.base import check_counts, check_not_negative
 
 if TYPE_CHECKING:
     import torch
@@ -23,30 +21,34 @@ if TYPE_CHECKING:
 __all__ = ["SEGZSL"]
 
 
+@dataclass(eq=False, repr=False)
 class SEGZSL(GenerativeExpert):
-    """SE-GZSL: a conditional variational auto-encoder whose rows must tell their description.
+    """SE-GZSL: a conditional variational auto-encoder with feedback from a regressor.
 
-    The encoder maps a row to `N(μ(x), σ²(x))`, the decoder maps code and description back to a row:
-    `G(z, a)`. A regressor R, trained in turn with them, tells descriptions from real rows and from made
-    ones. For codes drawn from N(0, 1) and descriptions drawn from all classes, seen or not, encoder and
-    decoder minimise besides the auto-encoder's loss ::
+    The encoder maps a row to `N(μ(x), σ²(x))`, the decoder maps code and description to a row, `G(z, a)`. A
+    regressor R, trained in turn with them, predicts descriptions from real and synthetic rows. For codes
+    from N(0, 1) and descriptions of all classes, seen or not, the loss of the auto-encoder has the term ::
 
         feedback · ( |R(x̂) - a|² + |G(μ(x̂), a) - x̂|² + |μ(x̂) - z|² ),    x̂ = G(z, a)
 
-    so that a row tells its description, is as likely when it is made from N(0, 1), and its code does not
-    depend on its class. All networks have one hidden layer. Squared errors of rows are in units of twice
-    the mean variance within classes, which makes them a Gaussian's log-likelihood.
+    so that a row determines its description, rows from N(0, 1) are as likely as real ones, and codes do not
+    depend on the class. All networks have one hidden layer. Squared errors of rows are in units of twice
+    the mean variance within classes, as in a Gaussian log-likelihood.
 
     The publication's settings are not public; `feedback` and sizes are our choice.
 
     Parameters
     ----------
-    latent : int
+    latent : int, default=100
         Length of a code.
-    feedback : float
-        Weight of the terms for made rows.
+    feedback : float, default=0.1
+        Weight of the terms for synthetic rows.
     epochs, n_syn, balance, hidden, learning_rate, batch_size, seed, checkpoints
         See `GenerativeExpert`.
+
+    References
+    ----------
+    Verma, Arora, Mishra & Rai, "Generalized zero-shot learning via synthesized examples", CVPR 2018.
 
     Examples
     --------
@@ -64,32 +66,11 @@ class SEGZSL(GenerativeExpert):
     reads_unseen: ClassVar[bool] = True
     betas: ClassVar[tuple[float, float]] = (0.9, 0.999)
 
-    def __init__(
-        self,
-        epochs: int | None = None,
-        *,
-        latent: int = 100,
-        feedback: float = 0.1,
-        n_syn: int = 300,
-        balance: float = 6.0,
-        hidden: int = 256,
-        learning_rate: float = 1e-4,
-        batch_size: int = 64,
-        seed: int = 0,
-        checkpoints: str | Path | None = None,
-    ) -> None:
-        super().__init__(
-            epochs,
-            n_syn=n_syn,
-            balance=balance,
-            hidden=hidden,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            seed=seed,
-            checkpoints=checkpoints,
-        )
-        self.latent = latent
-        self.feedback = feedback
+    latent: int = 100
+    feedback: float = 0.1
+    hidden: int = 256
+    learning_rate: float = 1e-4
+    batch_size: int = 64
 
     def _noise_size(self, n_attributes: int) -> int:
         return self.latent
@@ -122,7 +103,7 @@ class SEGZSL(GenerativeExpert):
         return _perceptron(weights, "G.decoder", require("torch").cat([noise, A], dim=1)).relu()
 
     def _draw(self, weights: Weights, A: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Return codes, descriptions of any classes, and the rows made of both."""
+        """Return codes, descriptions of any classes, and the rows synthesised from both."""
         torch = require("torch")
         if self.others_ is not None and len(self.others_):
             A = torch.cat([A, torch.from_numpy(self._signatures(self.others_))])
@@ -136,8 +117,8 @@ class SEGZSL(GenerativeExpert):
         torch = require("torch")
         with torch.no_grad():
             _, drawn, made = self._draw(weights, A, len(X), generator)
-        told = _perceptron(weights, "D.regressor", torch.cat([X, made]))
-        return _squared(told, torch.cat([A[codes], drawn]))
+        predicted = _perceptron(weights, "D.regressor", torch.cat([X, made]))
+        return _squared(predicted, torch.cat([A[codes], drawn]))
 
     def _loss(
         self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
@@ -159,10 +140,8 @@ class SEGZSL(GenerativeExpert):
 
     def _check_parameters(self, stops: Sequence[int]) -> None:
         super()._check_parameters(stops)
-        if int(self.latent) != self.latent or self.latent < 1:
-            raise ValueError(f"latent must be a whole number of at least 1, got {self.latent}")
-        if not self.feedback >= 0:
-            raise ValueError(f"feedback must not be negative, got {self.feedback}")
+        check_counts(latent=self.latent)
+        check_not_negative(feedback=self.feedback)
 
 
 def _perceptron(weights: Weights, name: str, X: Tensor) -> Tensor:

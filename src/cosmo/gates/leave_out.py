@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax, xlogy
 
 from cosmo._core.validation import as_number
+from cosmo.experts._linear import Adam
 from cosmo.experts._observer import Observer
-from cosmo.experts._optimisers import Adam
 from cosmo.gates._gradients import Logits
 from cosmo.gates._platt import ScoreScale
 from cosmo.gates.base import Gate, domains_of, evidence_of

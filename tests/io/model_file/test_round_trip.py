@@ -48,7 +48,7 @@ def small(name):
 def few_steps():
     """Generators train a classifier for each set of classes; how well does not matter here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cosmo.experts._synthetic._STEPS", 50)
+        patch.setattr("cosmo.experts._generative._LINEAR_STEPS", 50)
         yield
 
 

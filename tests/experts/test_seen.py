@@ -10,8 +10,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 from cosmo.classifier._promotion import add_class, can_add_class
-from cosmo.experts._preconditioners import ByRows, Diagonal
-from cosmo.experts.logistic import SoftmaxRegression, _Path
+from cosmo.experts._newton import ByRows, Diagonal, SubspacePath, _sample
+from cosmo.experts.seen import SoftmaxRegression
 
 
 def draw(n_rows=600, n_features=60, n_classes=12, spread=1.0, seed=0):
@@ -66,7 +66,7 @@ def test_first_gradient(shift, start):
     rng = np.random.default_rng(1)
     b = rng.normal(size=12).astype(np.float32)
     W = None if start is None else (start * rng.normal(size=(12, 60))).astype(np.float32)
-    path = _Path(X, codes, 0.5, W, b)
+    path = SubspacePath(X, codes, 0.5, W, b)
     rows = X - X.mean(axis=0, dtype=np.float64)
     weights = np.zeros((12, 60)) if W is None else W - W.mean(axis=0)  # what all have in common is taken off
     residuals = softmax(rows @ weights.T + b + (0 if W is None else weights @ path.mean), axis=1)
@@ -82,7 +82,7 @@ def test_rows_precondition_where_features_are_correlated(factors, needed):
     X = 0.4 * rng.normal(size=(12, 100))[codes] + rng.normal(size=(1200, 100))
     if factors:
         X += 8 * rng.normal(size=(1200, factors)) @ rng.normal(size=(factors, 100))
-    path = _Path(X.astype(np.float32), codes, 1.0, None, np.zeros(12, dtype=np.float32))
+    path = SubspacePath(X.astype(np.float32), codes, 1.0, None, np.zeros(12, dtype=np.float32))
     while path.gap > 1e-6:
         path.step(1e-6)
     assert path.problem.preconditioner is needed
@@ -102,27 +102,27 @@ def scatter(n_rows=3000, n_features=200, n_classes=8, distance=0.1, length=1.0):
 
 def test_rows_do_not_precondition_late():
     X, codes = scatter(n_rows=1500, n_classes=20)  # in the last subspaces, three steps do little
-    path = _Path(X, codes, 1.0, None, np.zeros(20, dtype=np.float32))
+    path = SubspacePath(X, codes, 1.0, None, np.zeros(20, dtype=np.float32))
     while path.gap > 1e-6:
         path.step(1e-6)
     assert path.problem.preconditioner is Diagonal
 
 
 @pytest.fixture
-def times_asked(monkeypatch):
-    """How often scikit-learn was asked."""
-    asked = []
-    ask = _Path.ask_scikit_learn
-    monkeypatch.setattr(_Path, "ask_scikit_learn", lambda path: (asked.append(1), ask(path)))
-    return asked
+def lbfgs_calls(monkeypatch):
+    """Calls of scikit-learn's solver."""
+    calls = []
+    start = SubspacePath.start_from_lbfgs
+    monkeypatch.setattr(SubspacePath, "start_from_lbfgs", lambda path: (calls.append(1), start(path)))
+    return calls
 
 
 @pytest.mark.parametrize("mean", [0.0, 1.0, 30.0])
-def test_scikit_learn_begins_where_features_are_not_correlated(times_asked, mean):
+def test_scikit_learn_begins_where_features_are_not_correlated(lbfgs_calls, mean):
     X, codes = scatter()
     truth = reference(X, codes, 1.0)
     model = SoftmaxRegression().fit(X + np.float32(mean), codes)
-    assert len(times_asked) == 1
+    assert len(lbfgs_calls) == 1
     assert model.gap_ <= 1e-6
     assert objective(model, X + np.float32(mean), codes) <= objective(truth, X, codes) * (1 + 2e-6)
     np.testing.assert_array_equal(model.predict(X + np.float32(mean)), truth.predict(X.astype(np.float64)))
@@ -133,26 +133,26 @@ def test_scikit_learn_begins_where_features_are_not_correlated(times_asked, mean
     [{"length": 0.05}, {"distance": 1.0}, {"n_features": 70}],
     ids=["short rows", "told apart", "few features"],
 )
-def test_else_it_is_not_asked(times_asked, other):
+def test_else_it_does_not(lbfgs_calls, other):
     X, codes = scatter(**other)
     model = SoftmaxRegression().fit(X, codes)
-    assert not times_asked
+    assert not lbfgs_calls
     assert model.gap_ <= 1e-6
 
 
-def test_nor_is_it_about_correlated_features(times_asked):
+def test_nor_for_correlated_features(lbfgs_calls):
     X, codes = scatter()
     X *= np.linspace(0.1, 2, X.shape[1], dtype=np.float32)  # along some axes, all varies more
     assert SoftmaxRegression().fit(X, codes).gap_ <= 1e-6
-    assert not times_asked
+    assert not lbfgs_calls
 
 
-def test_nor_with_a_start(times_asked):
+def test_nor_with_a_start(lbfgs_calls):
     X, codes = scatter()
     first = SoftmaxRegression(tol=1e-4).fit(X, codes)
-    times_asked.clear()
+    lbfgs_calls.clear()
     SoftmaxRegression().fit(X, codes, start=(first.coef_, first.intercept_))
-    assert not times_asked
+    assert not lbfgs_calls
 
 
 def test_weak_penalty():
@@ -247,7 +247,7 @@ def test_parameters_are_checked():
         SoftmaxRegression().fit(np.where(X > 2, np.nan, X), codes)
 
 
-def test_too_few_steps_are_told():
+def test_too_few_steps_warn():
     X, codes = draw()
     with pytest.warns(ConvergenceWarning, match="after 1 subspaces"):
         SoftmaxRegression(max_iter=1).fit(X, codes)
@@ -270,3 +270,27 @@ def test_grid_search():
     X, codes = draw(spread=3.0)
     search = GridSearchCV(SoftmaxRegression(tol=1e-4), {"C": [1e-3, 1.0]}, cv=2).fit(X, codes)
     assert search.best_params_ == {"C": 1e-3}
+
+
+@pytest.mark.parametrize("n_rows", [60, 900])
+def test_the_inverse_of_the_hessian_where_columns_are_orthogonal(n_rows):
+    """Rows along the axes and against them, all classes as probable: each class's Hessian is diagonal."""
+    n_columns, n_classes, C = 30, 4, 0.5
+    A = np.zeros((n_rows, 1 + n_columns), dtype=np.float32)
+    A[np.arange(n_rows), 1 + np.arange(n_rows) % n_columns] = 3 * (-1.0) ** (np.arange(n_rows) // n_columns)
+    A[:, 0] = 1
+    P = np.full((n_classes, n_rows), 1 / n_classes, dtype=np.float32)
+    curvature = C * (1 / n_classes - 1 / n_classes**2) * (A**2).sum(axis=0) + np.r_[0, np.ones(n_columns)]
+    g = np.random.default_rng(0).normal(size=(n_classes, 1 + n_columns)).astype(np.float32)
+    g -= g.mean(axis=0)
+    np.testing.assert_allclose(Diagonal(A, P, C).solve(g), g / curvature, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 5.0])
+def test_sampled_rows_stand_for_all(spread):
+    w = np.exp(spread * np.random.default_rng(0).normal(size=2000)).astype(np.float32)
+    rows, weights, least = _sample(w, 300)
+    assert len(rows) <= 300
+    assert set(np.flatnonzero(w > least)) <= set(rows)
+    np.testing.assert_array_equal(weights, np.maximum(w[rows], np.float32(least)))
+    assert weights.sum() == pytest.approx(w.sum(), abs=1.01 * least)

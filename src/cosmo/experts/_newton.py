@@ -1,171 +1,55 @@
-"""Multinomial logistic regression for many classes and features: scikit-learn's objective, reached faster.
+"""Solver of multinomial logistic regression: Newton steps in growing subspaces of the features.
 
-The weights are searched in a subspace of the features that grows. The gradient has a row for each class; what
-these rows span is added to the subspace, for all classes to use, and the regression is solved there, where
-a product with the data costs a fraction of one with all features. Each class profits from directions that
-others found, so that a few such steps reach the optimum.
+The gradient has a row for each class. The span of these rows is added to the subspace, which all classes
+share, and the regression is solved in it, where a product with the data costs a fraction of one with all
+features. A few such extensions reach the optimum. On many uncorrelated features L-BFGS is faster, so
+scikit-learn's computes the first iterations.
 
-If there are many features, none correlated, and classes are mixed, a gradient tells little of where others
-will point, and L-BFGS on all features is better: scikit-learn's is asked first, and subspaces do the rest.
+Newton steps are computed by conjugate gradients, with a diagonal preconditioner or, if features are
+correlated, one from the rows that dominate the curvature of a class.
 
-Newton steps are found by conjugate gradients. If features are hardly correlated, these need no more help than
-a diagonal. Else, where classes are told apart well, few rows matter to the curvature of a class: its own, and
-those that may be taken for it. They precondition.
-
-How far the objective f is from its minimum is known: as f - |W|²/2 is convex in the weights W, it is at most
-half the squared gradient, for intercepts at their best.
+The distance of the objective f from its minimum has a bound: as f - |W|²/2 is convex in the weights W, it is
+at most half the squared gradient, for optimal intercepts.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from scipy.linalg.lapack import strtri
+from numpy.typing import NDArray
+from scipy.linalg.blas import strsv
+from scipy.linalg.lapack import spotrf, strtri
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils import Tags
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
-from cosmo.experts._preconditioners import ByRows, Diagonal, factor
-from cosmo.experts._sums import class_sums
-
-__all__ = ["SoftmaxRegression"]
+from cosmo.experts._linear import class_sums
 
 Array = NDArray[np.float32]
 
 _FIRST = 16  # steps of L-BFGS in the first subspace
-_LITTLE = 0.01  # relative decrease of the objective by a step below which these end
-_RIDGE = 30  # added to the curvature at the start, along which these are taken
+_LITTLE = 0.01  # relative decrease of the objective by a step below which L-BFGS stops
+_RIDGE = 30  # added to the initial curvature that scales these steps
 _LEFT_OUT = 0.001  # share of the squared gradient that a new subspace may miss
-_SHRINK = 0.02  # a subspace is done with when the squared gradient in it has shrunk to this share
-_PATIENCE = 3  # steps without progress after which single precision is taken to be exhausted
-_FAR = 1e-3  # relative gap from which this is worth a warning
-_FORCING = 0.015  # squared residual, relative to the gradient's, at which a Newton step is good enough
-# Steps of conjugate gradients, and the share of the squared residual that is left by then, from which on a
-# diagonal is not enough to precondition; later than in so many subspaces, building another is too dear.
+_SHRINK = 0.02  # share of the squared gradient at which a subspace is solved
+_FORCING = 0.015  # squared residual of a Newton step, relative to the squared gradient
+# Conjugate gradients switch from the diagonal to rows as preconditioner if after this many steps more than
+# this share of the squared residual is left, in the first subspaces only: later it does not pay.
 _TRIAL, _SLOW, _ON_TRIAL = 3, 0.4, 2
-# scikit-learn is asked first if there are this many features for each class, not correlated: rows vary along
-# what tells classes apart at most this many times as much as along any direction; classes are mixed: the
-# distance of their means from that of all is at most this many deviations, squared; and rows are long: the
-# curvature at the start is this many times the penalty's. So many rows tell.
+# Thresholds of `is_uncorrelated`: features per class; variance along the gradient, relative to the mean
+# variance; squared distance of class means, in variances; curvature, relative to the penalty; rows examined.
 _MANY, _ALIKE, _MIXED, _LONG, _SOME = 10, 1.25, 20, 20, 1000
-_HANDED_OVER = 3e-6  # mean gradient at which it stops
-_CLOSE = 1  # relative gap below which Newton steps may begin
-_NEAR = 20  # a preconditioner serves again where the squared gradient is within this multiple of its aim
+_HANDED_OVER = 3e-6  # mean gradient at which scikit-learn's L-BFGS stops
+_CLOSE = 1  # relative gap below which Newton steps begin
+_NEAR = 20  # multiple of the target squared gradient below which a preconditioner is reused
+_TOP = 3  # rows that precondition a class, as a multiple of those that it has on average
+_TAIL = 0.3  # how much of the spread of all other rows preconditions a class
 
 
-class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]
-    """Multinomial logistic regression with an L2 penalty, the optimum of `LogisticRegression(C=C)`.
-
-    Minimises `C · Σ -log p(y | x) + |W|² / 2`, intercepts free. Faster than scikit-learn where there are
-    many classes and features, and closer to the minimum: scikit-learn stops by the size of the mean gradient.
-    Two classes are left to scikit-learn; where features are not correlated, it does the first part of the
-    work. Works in single precision; the result is deterministic.
-
-    Parameters
-    ----------
-    C : float
-        Inverse strength of the penalty.
-    tol : float
-        Bound of the distance to the minimum, relative to the objective.
-    max_iter : int
-        Largest number of subspaces.
-
-    Attributes
-    ----------
-    coef_, intercept_ : arrays of shape (n_classes, n_features) and (n_classes,)
-    n_iter_ : array of shape (1,)
-        Number of subspaces.
-    gap_ : float
-        Bound of the relative distance to the minimum that was reached; NaN if scikit-learn did the work.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> codes = np.arange(300) % 10
-    >>> X = rng.normal(size=(10, 20))[codes] + 0.5 * rng.normal(size=(300, 20))
-    >>> seen = SoftmaxRegression().fit(X, codes)
-    >>> seen.coef_.shape, seen.gap_ <= 1e-6, seen.score(X, codes)
-    ((10, 20), True, 1.0)
-    """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        name: LogisticRegression._parameter_constraints[name] for name in ("C", "tol", "max_iter")
-    }
-
-    # What scikit-learn's methods ask for beside the parameters.
-    solver = "lbfgs"
-    fit_intercept = True
-    multi_class = "deprecated"  # `predict_proba` of older versions of scikit-learn looks at it
-
-    def __init__(self, C: float = 1.0, *, tol: float = 1e-6, max_iter: int = 1000) -> None:
-        self.C = C
-        self.tol = tol
-        self.max_iter = max_iter
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags
-
-    def fit(self, X: Any, y: Any, *, start: tuple[ArrayLike, ArrayLike] | None = None) -> SoftmaxRegression:
-        """Fit the weights.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-        y : array of shape (n_samples,)
-        start : pair of arrays of shape (n_classes, n_features) and (n_classes,), optional
-            Weights and intercepts to start from, classes sorted; zeros for classes that are new.
-        """
-        self._validate_params()
-        if np.isinf(self.C):
-            raise ValueError("C must be finite, got inf; a large C is nearly no penalty")
-        rows, y = validate_data(self, X, y, dtype=[np.float32, np.float64])
-        missing = np.flatnonzero(pd.isna(y))
-        if len(missing):
-            raise ValueError(f"y has no label in row {missing[0]}; fill it in or drop the row")
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        n_classes = len(self.classes_)
-        if n_classes <= 2:
-            # Two classes share one row of weights there; a single one is refused.
-            plain = LogisticRegression(C=self.C, max_iter=2000).fit(rows, codes)
-            self.coef_, self.intercept_, self.n_iter_ = plain.coef_, plain.intercept_, plain.n_iter_
-            self.gap_ = np.nan
-            return self
-        if start is None:
-            W, b = None, np.log(np.bincount(codes) / len(codes)).astype(np.float32)
-        else:
-            W, b = (np.asarray(part, dtype=np.float32) for part in start)
-            if W.shape != (n_classes, rows.shape[1]) or b.shape != (n_classes,):
-                raise ValueError(
-                    f"start must be arrays of shape {(n_classes, rows.shape[1])} and {(n_classes,)}, "
-                    f"got {W.shape} and {b.shape}"
-                )
-        path = _Path(rows, codes, self.C, W, b)
-        if start is None and path.better_on_all_features():
-            path.ask_scikit_learn()
-        while path.gap > self.tol and path.n_steps < self.max_iter and path.idle < _PATIENCE:
-            path.step(self.tol)
-        if path.gap > (self.tol if path.idle < _PATIENCE else max(self.tol, _FAR)):
-            advice = "raise max_iter" if path.idle < _PATIENCE else "lower C, or scale the features down"
-            reached = f"after {path.n_steps} subspaces the objective may be {path.gap:.1e} of its value above"
-            warnings.warn(f"{reached} the minimum; {advice}", ConvergenceWarning, stacklevel=2)
-        self.coef_, self.intercept_ = (part.astype(rows.dtype) for part in path.parameters())
-        self.n_iter_ = np.array([path.n_steps], dtype=np.int32)
-        self.gap_ = path.gap
-        return self
-
-
-class _Path:
-    """From subspace to subspace of the features, each spanned by the orthonormal columns of `basis`."""
+class SubspacePath:
+    """Growing subspaces of the features, spanned by the orthonormal columns of `basis`, and the solution."""
 
     def __init__(self, X: NDArray[Any], codes: NDArray[np.intp], C: float, W: Array | None, b: Array) -> None:
         self.mean = X.mean(axis=0, dtype=np.float64)
@@ -173,10 +57,10 @@ class _Path:
         if X.dtype == np.float32 and self.mean @ self.mean < 0.99 * size:
             self.X, self.offset = X, self.mean.astype(np.float32)
         else:
-            # In single precision a large mean would drown the differences.
+            # In single precision a large mean would cancel the differences.
             self.X, self.offset = (X - self.mean).astype(np.float32), np.zeros(X.shape[1], dtype=np.float32)
         self.n_steps = 0
-        self.idle = 0  # steps since the gap shrank
+        self.n_idle = 0  # steps since the gap last shrank
         self.basis = np.empty((X.shape[1], 0), dtype=np.float32)
         self.problem = _Problem(np.ones((len(X), 1), dtype=np.float32), codes, C)
         if W is None:
@@ -185,23 +69,23 @@ class _Path:
             self._begin_at(W, b + W @ self.mean)
 
     def _begin_at(self, W: Array, b: NDArray[Any]) -> None:
-        """Start from these weights, and intercepts of rows less their mean."""
+        """Start at these weights, and intercepts for centred rows."""
         self._extend(_span(W.T, 0.0))
         self._begin(np.hstack([b.astype(np.float32)[:, None], W @ self.basis]))
 
     def _begin(self, V: Array) -> None:
         V = V - V.mean(axis=0)
         self.state = self.problem.at(V, V @ self.problem.A.T)
-        self._look()
+        self._compute_gradient()
         self.best = self.gap
 
-    def better_on_all_features(self) -> bool:
-        """Return whether all features at once are better than subspaces, at the start."""
+    def is_uncorrelated(self) -> bool:
+        """Return whether L-BFGS on all features is faster: many uncorrelated features, mixed classes."""
         codes, C, (n_rows, n_features) = self.problem.codes, self.problem.C, self.X.shape
         counts = np.bincount(codes).astype(np.float32)
         if n_features < _MANY * len(counts):
             return False
-        # The gradient tells how far the mean of a class is from that of all.
+        # At the start the gradient is proportional to the distance of class means from the overall mean.
         away = self.g / -(np.float32(C) * counts[:, None])
         some = np.linspace(0, n_rows - 1, min(_SOME, n_rows)).astype(np.intp)
         rows = self.X[some] - self.offset - away[codes[some]]
@@ -210,39 +94,39 @@ class _Path:
         mixed = _squared(away) < _MIXED * len(counts) * spread
         return long and mixed and _squared(rows @ self.g.T) < _ALIKE * spread * len(rows) * _squared(self.g)
 
-    def ask_scikit_learn(self) -> None:
-        """Start from what scikit-learn finds, near the minimum."""
+    def start_from_lbfgs(self) -> None:
+        """Start at the solution of scikit-learn's L-BFGS, near the minimum."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the rest of the way is ours
+            warnings.simplefilter("ignore", ConvergenceWarning)  # Newton steps follow
             found = LogisticRegression(C=self.problem.C, tol=_HANDED_OVER).fit(self.X, self.problem.codes)
-        self.problem.n_solved = _ON_TRIAL  # without correlation, a diagonal is enough
+        self.problem.n_solved = _ON_TRIAL  # a diagonal preconditioner suffices
         W = found.coef_.astype(np.float32, copy=False)
         self._begin_at(W, found.intercept_ + W @ self.offset)
 
     def parameters(self) -> tuple[Array, NDArray[np.float64]]:
-        """Return weights and intercepts for rows as they were given."""
+        """Return weights and intercepts for rows that are not centred."""
         W = self.state.V[:, 1:] @ self.basis.T
         return W, self.state.V[:, 0] - W @ self.mean
 
-    def _look(self) -> None:
-        """Compute the gradient by all features."""
+    def _compute_gradient(self) -> None:
+        """Compute the gradient by all features, and the bound of the distance to the minimum."""
         P, C, own = self.state.P, self.problem.C, (self.problem.codes, self.problem.rows)
-        # Intercepts are not penalised: what they may still win is told by their curvature.
+        # Intercepts are not penalised: the bound of their part is by their curvature.
         curvature = np.maximum((P - P * P).sum(axis=1), 1e-9)
         P[own] -= 1
         self.excess = P.sum(axis=1)
-        self.g: Array = np.float32(C) * self._pull(P)
+        self.g: Array = np.float32(C) * self._class_products(P)
         P[own] += 1
         self.g += self.state.V[:, 1:] @ self.basis.T
         size = _squared(self.g) + C * float((self.excess**2 / curvature).sum())
         self.gap = size / 2 / self.state.value
 
-    def _pull(self, R: Array) -> Array:
-        """Return the product of R, probabilities less 1 for the own class, with rows less their mean."""
+    def _class_products(self, R: Array) -> Array:
+        """Return the product of residuals R with centred rows."""
         if self.basis.shape[1]:
             pull: Array = R @ self.X - np.outer(self.excess, self.offset)
             return pull
-        # All rows are answered alike: probabilities cancel, and sums of the rows of each class are left.
+        # With equal probabilities in all rows, only the sums of each class remain.
         codes, n_classes = self.problem.codes, len(R)
         counts = np.bincount(codes, minlength=n_classes).astype(np.float32)
         return np.outer(counts, self.offset) - class_sums(self.X, codes, n_classes)
@@ -256,13 +140,13 @@ class _Path:
         self.basis = np.hstack([self.basis, directions])
 
     def step(self, tol: float) -> None:
-        """Add what the gradient spans, and solve the regression there."""
+        """Extend the subspace by the span of the gradient, and solve the regression in it."""
         inside: Array = self.g @ self.basis
         outside: Array = (self.g - inside @ self.basis.T).T
         directions = _span(outside, max(_LEFT_OUT * _squared(self.g), tol * self.state.value / 2))
         directions = directions[:, : self.X.shape[1] - self.basis.shape[1]]
         if directions.shape[1]:
-            # Once more, as rounding leaves a trace of the old ones in the new.
+            # Orthogonalised twice, because of rounding.
             directions = _span(directions - self.basis @ (self.basis.T @ directions), 0.0)
             self._extend(directions)
             self.state = self.state._replace(V=np.pad(self.state.V, ((0, 0), (0, directions.shape[1]))))
@@ -270,8 +154,8 @@ class _Path:
         far = self.n_steps == 0 and self.gap > _CLOSE
         self.state = self.problem.approach(self.state) if far else self.problem.solve(self.state, g, tol)
         self.n_steps += 1
-        self._look()
-        self.idle = 0 if self.gap < 0.9 * self.best else self.idle + 1
+        self._compute_gradient()
+        self.n_idle = 0 if self.gap < 0.9 * self.best else self.n_idle + 1
         self.best = min(self.best, self.gap)
 
 
@@ -285,7 +169,7 @@ class _State(NamedTuple):
 
 
 class _Problem:
-    """The regression on rows `A`, the first column of which is 1 and bears the intercepts."""
+    """The regression on rows `A`, whose first column of ones carries the intercepts."""
 
     def __init__(self, A: Array, codes: NDArray[np.intp], C: float) -> None:
         self.A, self.codes, self.C = A, codes, C
@@ -322,8 +206,8 @@ class _Problem:
         return product, Z
 
     def approach(self, state: _State) -> _State:
-        """Descend from far away, where the curvature tells little."""
-        # Where all classes are as probable, the curvature is that of least squares: unit steps are along it.
+        """Take L-BFGS steps far from the minimum, where Newton steps are of little use."""
+        # Scaled by the curvature of least squares, which is exact for equal probabilities.
         curvature: Array = np.float32(self.C / len(state.V)) * (self.A.T @ self.A)
         np.einsum("dd->d", curvature)[...] += _RIDGE
         unit: Array = strtri(factor(curvature))[0].T
@@ -342,7 +226,7 @@ class _Problem:
         return self.at(V, V @ self.A.T)
 
     def solve(self, state: _State, g: Array, tol: float) -> _State:
-        """Take Newton steps until little of the gradient g is left."""
+        """Take Newton steps until the gradient g is small."""
         enough = max(_SHRINK * _squared(g), tol * state.value / 2)
         metric = None
         for _ in range(3):
@@ -359,7 +243,7 @@ class _Problem:
     def _newton(
         self, metric: Diagonal | ByRows, P: Array, g: Array, enough: float
     ) -> tuple[Array, Array, Diagonal | ByRows]:
-        """Return a Newton step and its logits, by conjugate gradients, and what preconditions them by now."""
+        """Return a Newton step by conjugate gradients, its logits, and the preconditioner in use."""
         x, Zx, r = np.zeros_like(g), np.zeros_like(P), -g
         z = metric.solve(r)
         p, rz = z, float(np.vdot(r, z))
@@ -381,7 +265,7 @@ class _Problem:
         return x, Zx, metric
 
     def _search(self, state: _State, x: Array, Zx: Array, slope: float) -> _State:
-        """Go along x, whose logits are Zx, until the slope has lost most of its size."""
+        """Search along x, whose logits are Zx, until the slope is small."""
         own = float(np.sum(Zx[self.codes, self.rows], dtype=np.float64))
         step, low, high = 1.0, 0.0, np.inf
         for _ in range(20):
@@ -405,10 +289,114 @@ def _squared(values: Array) -> float:
 
 
 def _span(columns: Array, left_out: float) -> Array:
-    """Return orthonormal directions that hold all of the columns' squares but `left_out`."""
-    # From the small matrix of products, in double precision, as squares take twice the digits.
+    """Return an orthonormal basis of the columns; it may miss `left_out` of their squared norm."""
+    # By the Gram matrix, in double precision because it squares the condition number.
     exact = columns.astype(np.float64)
     squares, mix = np.linalg.eigh(exact.T @ exact)
     missed = np.cumsum(np.maximum(squares, 0))
     kept = missed > max(left_out, 1e-12 * missed[-1])
     return np.asarray(exact @ (mix[:, kept] / np.sqrt(squares[kept])), dtype=np.float32)
+
+
+class Diagonal:
+    """Inverse of the Hessian, class by class, for uncorrelated columns."""
+
+    def __init__(self, A: Array, P: Array, C: float) -> None:
+        curvature = np.float32(C / len(A)) * (P - P * P).sum(axis=1)
+        penalty = np.ones(A.shape[1], dtype=np.float32)
+        penalty[0] = 1e-6  # intercepts are not penalised, but their curvature may vanish
+        self.scale = 1 / (penalty + curvature[:, None] * np.einsum("nd,nd->d", A, A))
+
+    def solve(self, g: Array) -> Array:
+        """Return the product with g."""
+        return _centred(g * self.scale)
+
+
+class ByRows:
+    """Approximate inverse of the Hessian, class by class, from some of the rows.
+
+    With these rows U and their curvature w, the Hessian of a class is about `S + U' diag(w) U`; the diagonal
+    S is the penalty plus a term for the other rows. If a class has fewer rows than there are columns, U are
+    the rows of largest curvature, and their Gram matrix is factored (Woodbury's identity). Else U is a
+    sample, and the sum is factored.
+    """
+
+    def __init__(self, A: Array, P: Array, C: float) -> None:
+        n_rows, n_columns = A.shape
+        n_top = min(_TOP * n_rows // len(P) + 1, n_rows)
+        penalty = np.ones(n_columns, dtype=np.float32)
+        spread = np.float32(_TAIL / n_rows) * np.einsum("nd,nd->d", A, A)
+        penalty[0], spread[0] = 0, 1
+        sizes = np.einsum("nd,nd->n", A, A)
+        self.scale = np.empty((len(P), n_columns), dtype=np.float32)  # S^(-1/2)
+        self.rows, self.factors = [], []
+        for k, w in enumerate(np.float32(C) * (P - P * P)):
+            rows, w, rest = _top(w, sizes, 2 * n_top) if n_top < n_columns else _sample(w, n_top)
+            self.scale[k] = 1 / np.sqrt(penalty + np.float32(rest) * spread)
+            U = A[rows]
+            U *= self.scale[k]
+            if n_top < n_columns:
+                matrix = U @ U.T
+                diagonal = np.einsum("mm->m", matrix)
+                # The clip limits the condition number in single precision.
+                diagonal += 1 / np.clip(w, 1e-9, 1e3 / (diagonal + 1e-6))
+                self.rows.append(U)
+            else:
+                U *= np.sqrt(w)[:, None]
+                matrix = U.T @ U
+                np.einsum("dd->d", matrix)[...] += 1
+            self.factors.append(factor(matrix))
+
+    def solve(self, g: Array) -> Array:
+        """Return the product with g."""
+        g = g * self.scale
+        # One class at a time, so that its rows stay in the processor's cache.
+        for k, factor in enumerate(self.factors):
+            if self.rows:
+                g[k] -= _solved(factor, self.rows[k] @ g[k]) @ self.rows[k]
+            else:
+                g[k] = _solved(factor, g[k])
+        g *= self.scale
+        return _centred(g)
+
+
+def _centred(step: Array) -> Array:
+    """Subtract the mean over classes, which affects only the penalty."""
+    step -= step.mean(axis=0)
+    return step
+
+
+def _top(w: Array, sizes: Array, n_most: int) -> tuple[NDArray[np.intp], Array, float]:
+    """Return 1 to `n_most` rows whose curvature exceeds the penalty's, their weights, and the others'."""
+    curvature = w * sizes
+    rows = np.flatnonzero(curvature > 1)
+    if not 0 < len(rows) <= n_most:
+        first = len(w) - min(max(len(rows), 1), n_most)
+        rows = np.argpartition(curvature, first)[first:]
+    total, top = float(w.sum()), w[rows]
+    return rows, top, max(total - float(top.sum()), 1e-3 * total + 1e-6)
+
+
+def _sample(w: Array, n_most: int) -> tuple[NDArray[np.intp], Array, float]:
+    """Return at most `n_most` representative rows, their weights, and the smallest of these."""
+    least = float(w.sum()) / n_most
+    for _ in range(4):
+        least = float(np.minimum(w, least).sum()) / n_most
+    least += 1e-6
+    # Systematic sampling of rows of smaller weight; all others are included.
+    passed = np.floor(np.cumsum(np.minimum(w / least, 1), dtype=np.float64) + 1e-6)
+    rows = np.flatnonzero(np.diff(passed, prepend=0))
+    return rows, np.maximum(w[rows], np.float32(least)), least
+
+
+def factor(matrix: Array) -> Array:
+    """Return upper triangular R with `R' R = matrix`, which is overwritten."""
+    # The transpose of a symmetric matrix in C order is the same matrix in the order of LAPACK.
+    factor: Array = spotrf(matrix.T, overwrite_a=True)[0]
+    return factor
+
+
+def _solved(factor: Array, b: Array) -> Array:
+    """Return the solution of `R' R x = b`."""
+    x: Array = strsv(factor, strsv(factor, b, trans=1), overwrite_x=True)
+    return x

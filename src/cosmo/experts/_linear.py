@@ -1,0 +1,171 @@
+"""Building blocks of linear experts: scaling, class sums, Adam, and averaged stochastic gradient descent."""
+
+from __future__ import annotations
+
+import logging
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.linalg import svd
+from scipy.sparse import csr_array
+
+from cosmo.experts.base import UnseenExpert, check_counts
+
+logger = logging.getLogger(__name__)
+
+Float = TypeVar("Float", np.float32, np.float64)
+Step = Callable[[NDArray[np.float32], NDArray[np.intp]], float]
+
+
+def unit_rows(values: NDArray[Float]) -> NDArray[Float]:
+    """Return the rows scaled to unit length; rows of zeros are unchanged."""
+    length = np.linalg.norm(values, axis=1, keepdims=True)
+    return (values / np.where(length > 0, length, 1)).astype(values.dtype, copy=False)
+
+
+def class_sums(X: NDArray[np.float32], codes: NDArray[np.intp], n_classes: int) -> NDArray[np.float32]:
+    """Return `YᵀX`, the sum of the rows of each class, shape (n_classes, n_features)."""
+    ones = np.ones(len(codes), dtype=np.float32)
+    one_hot = csr_array((ones, (codes, np.arange(len(codes)))), shape=(n_classes, len(codes)))
+    sums: NDArray[np.float32] = one_hot @ X
+    return sums
+
+
+class Adam:
+    """Adam (Kingma & Ba, ICLR 2015) on one array, in place."""
+
+    def __init__(self, weights: NDArray[np.float32], learning_rate: float) -> None:
+        self.weights, self.learning_rate = weights, learning_rate
+        self.mean, self.square = np.zeros_like(weights), np.zeros_like(weights)
+        self.n_steps = 0
+
+    def update(self, gradient: NDArray[np.float32]) -> None:
+        """Take one step down the gradient."""
+        self.n_steps += 1
+        self.mean += np.float32(0.1) * (gradient - self.mean)
+        gradient = np.square(gradient)
+        gradient -= self.square
+        self.square += np.float32(0.001) * gradient
+        size = np.sqrt(self.square, out=gradient)
+        size += np.float32(1e-8 * np.sqrt(1 - 0.999**self.n_steps))
+        np.divide(self.mean, size, out=size)
+        rate = self.learning_rate * np.sqrt(1 - 0.999**self.n_steps) / (1 - 0.9**self.n_steps)
+        size *= np.float32(rate)
+        self.weights -= size
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """Standardised features and centred descriptions, both scaled to unit length."""
+
+    mean: NDArray[np.float32]
+    scale: NDArray[np.float32]
+    attribute_mean: NDArray[np.float32]
+
+    @classmethod
+    def learn(cls, X: NDArray[np.float32], attributes: NDArray[np.float32]) -> Directions:
+        """Compute mean and spread of each feature, and the mean description."""
+        spread = X.std(axis=0)
+        scale = np.where(spread > 0, spread, 1).astype(np.float32)
+        return cls(X.mean(axis=0), scale, attributes.mean(axis=0))
+
+    def features(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return features standardised, then scaled to unit length per sample."""
+        return unit_rows((X - self.mean) / self.scale)
+
+    def signatures(self, attributes: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return descriptions less their mean over the seen classes, scaled to unit length."""
+        return unit_rows(attributes - self.attribute_mean)
+
+
+class GradientExpert(UnseenExpert):
+    """Base class of experts with one matrix W between features and descriptions, trained by gradients.
+
+    Mini-batches are drawn in random order. W starts at zero and is averaged over all steps: accuracy then
+    rises smoothly with the epochs, and early stopping does not select noise. Features are standardised,
+    then scaled to unit length per sample; descriptions are centred, then scaled to unit length. W stays in
+    the span of the descriptions of the seen classes.
+
+    Subclasses have the parameters `epochs`, `seed` and the one named by `searched`, and define `_descent`.
+    """
+
+    batch_size: ClassVar[int]
+    searched: ClassVar[str]
+    """Parameter for each value of which W is trained anew."""
+    patience: ClassVar[float] = math.inf
+    """Values of `epochs` without improvement on held-out classes after which training stops."""
+
+    epochs: int | None
+    seed: int
+
+    @abstractmethod
+    def _descent(self, W: NDArray[np.float32], A: NDArray[np.float32], value: float) -> Step:
+        """Return a function that updates W from a mini-batch of rows and codes, and returns its loss.
+
+        `value` is the value of the parameter named by `searched`.
+        """
+
+    @abstractmethod
+    def _check_parameters(self, value: float) -> None:
+        """Raise `ValueError` if a parameter is out of range."""
+
+    def _fit(
+        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
+    ) -> None:
+        self.directions_ = Directions.learn(X, attributes)
+        Z, A = self.directions_.features(X), self.directions_.signatures(attributes)
+        self.weights_ = next(self._train(Z, codes, A, decided[self.searched], [decided["epochs"]]))
+
+    def _candidates(
+        self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
+    ) -> Iterator[Self]:
+        """Train once per value of the searched parameter, and yield the state at each number of epochs."""
+        directions = Directions.learn(X, table.to_numpy())
+        Z, A = directions.features(X), directions.signatures(table.to_numpy())
+        stops = sorted(self._values("epochs"))
+        for value in self._values(self.searched):
+            best, stale = -math.inf, 0
+            for epochs, weights in zip(stops, self._train(Z, codes, A, value, stops), strict=True):
+                candidate = self._with(table.columns, **{self.searched: value, "epochs": epochs})
+                candidate.directions_, candidate.weights_ = directions, weights
+                yield candidate
+                if hasattr(candidate, "accuracy_"):
+                    stale = 0 if candidate.accuracy_ > best else stale + 1
+                    best = max(best, candidate.accuracy_)
+                if stale == self.patience:
+                    break
+
+    def _train(
+        self,
+        Z: NDArray[np.float32],
+        codes: NDArray[np.intp],
+        A: NDArray[np.float32],
+        value: float,
+        stops: Sequence[int],
+    ) -> Iterator[NDArray[np.float32]]:
+        """Yield the averaged W, shape (n_features, n_attributes), after each number of epochs in `stops`."""
+        self._check_parameters(value)
+        for epochs in stops:
+            check_counts(epochs=epochs)
+        basis = svd(A, full_matrices=False, check_finite=False)[2]
+        W = np.zeros((Z.shape[1], len(basis)), dtype=np.float32)
+        total, n_steps = np.zeros_like(W), 0
+        descend = self._descent(W, A @ basis.T, value)
+        rng = np.random.default_rng(self.seed)
+        for epoch in range(1, int(stops[-1]) + 1):
+            order = rng.permutation(len(Z))
+            loss = 0.0
+            for start in range(0, len(Z), self.batch_size):
+                rows = order[start : start + self.batch_size]
+                loss += descend(Z[rows], codes[rows]) * len(rows) / len(Z)
+                total += W
+                n_steps += 1
+            logger.debug("%s %g, epoch %d: loss %.4f", self.searched, value, epoch, loss)
+            if epoch in stops:
+                yield (total / np.float32(n_steps)) @ basis

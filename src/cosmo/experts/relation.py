@@ -1,0 +1,209 @@
+"""Networks that score pairs of sample and description: RN and ICINESS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from cosmo._core.extras import require
+from cosmo.experts._network import NetworkExpert, Weights, layer
+from cosmo.experts.base import check_counts, check_shares
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+__all__ = ["ICINESS", "RN"]
+
+
+@dataclass(eq=False, repr=False)
+class RN(NetworkExpert):
+    """RN: score a pair of sample and description by a network trained to recognise matches.
+
+    A description is mapped to `e(a) = ReLU(W₂ ReLU(W₁ a + b₁) + b₂)`, as long as a sample; the relation of
+    the two is `r = σ(w · ReLU(M [e(a); x] + c) + c')`. In each mini-batch the relations of all samples with
+    all its classes are fitted, by least squares, to 1 for the own class and 0 for the others. The score is
+    the logit of r. Only the weights of e decay. Features are standardised.
+
+    Candidates are the classes of the mini-batch, as published; all seen classes cost more and were no better
+    on held-out classes of CUB.
+
+    Parameters
+    ----------
+    hidden : int, default=400
+        Hidden units of the relation.
+    class_hidden : int, default=400
+        Hidden units of e.
+    epochs, learning_rate, weight_decay, batch_size, seed, checkpoints, temperature
+        See `NetworkExpert`.
+
+    References
+    ----------
+    Sung, Yang, Zhang, Xiang, Torr & Hospedales, "Learning to compare: relation network for few-shot
+    learning", CVPR 2018.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
+    >>> y = np.repeat(list("abcde"), 20)
+    >>> X = table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8))
+    >>> expert = RN(epochs=5, hidden=32, temperature=1.0).fit(X, y, table)
+    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples
+    (2, 6)
+    """
+
+    reference: ClassVar[str] = "Sung et al., CVPR 2018"
+    standardised: ClassVar[bool] = True
+    # Epochs are the authors' episodes (500,000 on AWA, else 200,000) of 32 rows. They halve the learning rate
+    # now and then and select the state by test accuracy; here the rate is constant.
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        name: {
+            "epochs": epochs,
+            "hidden": hidden,
+            "class_hidden": class_hidden,
+            "learning_rate": 1e-5,
+            "weight_decay": 1e-5,
+            "batch_size": 32,
+        }
+        for name, epochs, hidden, class_hidden in (
+            ("AWA1", 807, 400, 1024),
+            ("AWA2", 680, 400, 1024),
+            ("CUB", 907, 1200, 1200),
+        )
+    }
+
+    class_hidden: int = 400
+    hidden: int = 400
+    learning_rate: float = 3e-4
+    weight_decay: float = 1e-5
+    batch_size: int = 64
+
+    def _check_parameters(self, stops: Sequence[int]) -> None:
+        super()._check_parameters(stops)
+        check_counts(class_hidden=self.class_hidden)
+
+    def _start(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:
+        W1, b1 = layer(n_attributes, self.class_hidden, generator)
+        W2, b2 = layer(self.class_hidden, n_features, generator)
+        M, c = layer(2 * n_features, self.hidden, generator)
+        w, bias = layer(self.hidden, 1, generator)
+        return {
+            "W1": W1,
+            "b1": b1,
+            "W2": W2,
+            "b2": b2,
+            "M_class": M[:n_features].clone(),
+            "M_sample": M[n_features:].clone(),
+            "c": c,
+            # Small initial weights avoid saturation of the sigmoid.
+            "w": w[:, 0] / 10,
+            "bias": bias,
+        }
+
+    def _decayed(self, weights: Weights) -> list[Tensor]:
+        return [weights[name] for name in ("W1", "b1", "W2", "b2")]
+
+    def _loss(
+        self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        present, target = codes.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        # Initial relations are 1/k, the share of matches. From 1/2, many trainings collapse to no match.
+        relation = (self._score(weights, X, A[present]) - math.log(len(present))).sigmoid()
+        own = relation.gather(1, target[:, None])
+        return (relation.square().sum() + (1 - 2 * own).sum()) / relation.numel()
+
+    def _score(self, weights: Weights, X: Tensor, A: Tensor) -> Tensor:
+        w = weights
+        e = ((A @ w["W1"] + w["b1"]).relu() @ w["W2"] + w["b2"]).relu()
+        # M [e; x] is a sum of two parts: pairs are formed after the products.
+        pairs = (X @ w["M_sample"] + w["c"])[:, None] + e @ w["M_class"]
+        return pairs.relu_() @ w["w"] + w["bias"]
+
+
+@dataclass(eq=False, repr=False)
+class ICINESS(NetworkExpert):
+    """ICINESS: score a pair by `F(x, y) = w · ReLU(W_x x + W_a a_y + b)` rather than by a bilinear form.
+
+    The publication describes the principle: sample and description are fused in hidden layers before they
+    are scored. The rest is our interpretation, and there are no published parameters:
+
+    - the loss is the cross-entropy of a soft-max over the seen classes;
+    - the deep network has a ReLU layer for samples and one for descriptions before they are fused;
+    - features are standardised;
+    - dropout removes the same fused units for all classes of a sample.
+
+    Parameters
+    ----------
+    deep : bool, default=False
+        Whether samples and descriptions pass through a layer of their own first, which was no better on
+        held-out classes of CUB.
+    dropout : float, default=0.5
+        Share of fused units that are dropped in a training step, in [0, 1).
+    hidden : int, default=400
+        Units of each hidden layer.
+    epochs, learning_rate, weight_decay, batch_size, seed, checkpoints, temperature
+        See `NetworkExpert`.
+
+    References
+    ----------
+    Guo et al., "Implicit non-linear similarity scoring for recognizing unseen classes", IJCAI 2018.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
+    >>> y = np.repeat(list("abcde"), 20)
+    >>> X = table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8))
+    >>> expert = ICINESS(epochs=5, hidden=32, temperature=1.0).fit(X, y, table)
+    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples
+    (2, 6)
+    """
+
+    reference: ClassVar[str] = "Guo et al., IJCAI 2018"
+    standardised: ClassVar[bool] = True
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (2, 4, 8, 12, 16, 24, 32, 48)}
+
+    deep: bool = False
+    dropout: float = 0.5
+    hidden: int = 400
+    batch_size: int = 64
+
+    def _check_parameters(self, stops: Sequence[int]) -> None:
+        super()._check_parameters(stops)
+        check_shares(dropout=self.dropout)
+
+    def _start(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:
+        start: Weights = {}
+        if self.deep:
+            start["V_x"], start["b_x"] = layer(n_features, self.hidden, generator)
+            start["V_a"], start["b_a"] = layer(n_attributes, self.hidden, generator)
+            n_features = n_attributes = self.hidden
+        W_x, start["b"] = layer(n_features, self.hidden, generator)
+        W_a, _ = layer(n_attributes, self.hidden, generator)
+        # Two inputs are added, each with half the variance.
+        start["W_x"], start["W_a"] = W_x * 0.5**0.5, W_a * 0.5**0.5
+        start["w"] = layer(self.hidden, 1, generator)[0][:, 0].clone()
+        return start
+
+    def _loss(
+        self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        torch = require("torch")
+        mask = torch.rand(len(X), self.hidden, generator=generator) >= self.dropout
+        w = weights["w"] * mask / (1 - self.dropout)
+        F = (self._fuse(weights, X, A) @ w[:, :, None])[:, :, 0]
+        return torch.nn.functional.cross_entropy(F, codes)
+
+    def _score(self, weights: Weights, X: Tensor, A: Tensor) -> Tensor:
+        return self._fuse(weights, X, A) @ weights["w"]
+
+    def _fuse(self, w: Weights, X: Tensor, A: Tensor) -> Tensor:
+        """Return the fused units of every pair, shape (n_samples, n_classes, hidden)."""
+        if self.deep:
+            X, A = (X @ w["V_x"] + w["b_x"]).relu(), (A @ w["V_a"] + w["b_a"]).relu()
+        return ((X @ w["W_x"] + w["b"])[:, None] + A @ w["W_a"]).relu_()
