@@ -7,7 +7,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.estimator_checks import check_estimator
 
 from cosmo.classifier._promotion import add_class, can_add_class
 from cosmo.experts._newton import ByRows, Diagonal, SubspacePath, _sample
@@ -260,10 +259,6 @@ def test_a_class_can_be_added():
     assert can_add_class(seen)
     more = add_class(seen, X[~old], X[old], np.ones(old.sum()))
     assert more.score(X, codes) > 0.95
-
-
-def test_scikit_learn():
-    check_estimator(SoftmaxRegression(tol=1e-4), on_skip=None)
 
 
 def test_grid_search():
