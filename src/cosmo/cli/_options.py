@@ -316,12 +316,17 @@ def load_samples(args: argparse.Namespace, model: Model, *, test: bool = False) 
         return read_samples(path, kind, **{**options, "label": None})  # labels are not needed
 
 
-def encode_samples(args: argparse.Namespace, model: Model, samples: SampleSet) -> tuple[Any, SampleSet]:
+def encode_samples(
+    args: argparse.Namespace,
+    model: Model,
+    samples: SampleSet,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[Any, SampleSet]:
     """Return rows for the model, and the samples that could be read."""
     if isinstance(samples.items, pd.DataFrame | np.ndarray):
         return samples.items, samples
     on_error: Literal["skip", "raise"] = "skip" if getattr(args, "skip", False) else "raise"
-    result = extract(model.encoder, samples.items, cache=args.cache, on_error=on_error)
+    result = extract(model.encoder, samples.items, cache=args.cache, on_error=on_error, report=report)
     return result.features, samples if len(result.rows) == len(samples) else samples.take(result.rows)
 
 

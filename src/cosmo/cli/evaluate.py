@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         samples = _options.load_samples(args, model, test=True)
         samples.labelled(args.samples)
         step(f"{args.model} on {len(samples)} samples")
-        rows, samples = _options.encode_samples(args, model, samples)
+        rows, samples = _options.encode_samples(args, model, samples, step.report)
         found = evaluate_model(model, rows, samples.labelled(args.samples))
         if args.report:
             step("writing the report")

@@ -82,7 +82,11 @@ def run(args: argparse.Namespace) -> int:
         data = project.load()
         step(f"{len(data.train)} samples ({data.kind}), {len(data.descriptions)} classes described")
         model = project.fit(
-            data, cache=args.cache, on_error="skip" if args.skip else "raise", workers=workers
+            data,
+            cache=args.cache,
+            on_error="skip" if args.skip else "raise",
+            workers=workers,
+            report=step.report,
         )
         model.save(out)
         step(f"wrote {out}, {out.stat().st_size / 1000:.0f} kB")

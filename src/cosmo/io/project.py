@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 import tomllib
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -184,6 +184,7 @@ class Project:
         cache: str | Path | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         workers: Workers | None = None,
+        report: Callable[[int, int], None] = lambda done, total: None,
     ) -> Model:
         """Train a model on the project's samples.
 
@@ -197,13 +198,15 @@ class Project:
             What to do with texts or images that cannot be read.
         workers : Workers or None, default=None
             Where texts and images are encoded, see `cosmo.encoders.extract`.
+        report : callable, default=no report
+            Called with the number of encoded items and the number of all items.
         """
         data = self.load() if data is None else data
         labels = match_labels(data.train.labelled(self.samples), data.descriptions.index)
         items: Any = data.train.items
         encoder = self._encoder(data)
         if encoder is not None and data.kind != "features":
-            found = extract(encoder, items, cache=cache, on_error=on_error, workers=workers)
+            found = extract(encoder, items, cache=cache, on_error=on_error, workers=workers, report=report)
             items, labels = found.features, labels[found.rows]
         # Rows of sentence encoders have unit length.
         seen = self.seen or ("logistic-unit" if data.kind == "text" else "logistic")
