@@ -29,8 +29,8 @@ HERE = Path(__file__).parent
 
 NOTES = {
     "startup": """
-        `cosmo --help` imports no command, so a good part of its time is Python's own start. The classifier
-        needs what it stands on: most of its import is scikit-learn's (`python -X importtime` shows it).""",
+        `cosmo --help` imports no verb. Most of the estimator's import is that of scikit-learn and pandas
+        (`python -X importtime` shows it).""",
     "selection": """
         The grid is the authors' search, vectorised over samples and classes, on the same matrices in the
         same process: it combines the experts and counts who is right, cell after cell. A grid on per-sample
