@@ -1,4 +1,4 @@
-"""Images: a folder of pictures per class, attributes for classes without any. Needs the extra `torch`."""
+"""Images: a folder of files per class, attributes for every class. Needs the extra `torch`."""
 
 import tempfile
 from pathlib import Path
@@ -7,7 +7,9 @@ import cosmo
 from cosmo.data import read_descriptions, read_image_folder, write_glyph_images
 
 with tempfile.TemporaryDirectory() as folder:
-    write_glyph_images(folder, n_classes=24, samples_per_class=6)  # yours: train/<class>/*.png
+    write_glyph_images(
+        folder, n_classes=24, samples_per_class=6
+    )  # train/<class>/*.png; use your own folder here
     paths, labels = read_image_folder(Path(folder, "train"))
     descriptions = read_descriptions(Path(folder, "descriptions.csv"))
 

@@ -1,4 +1,4 @@
-"""Text: intents with examples, and intents known by one sentence. Needs the extra `text`."""
+"""Text: intents with training texts, and intents with one sentence. Needs the extra `text`."""
 
 import tempfile
 from pathlib import Path
@@ -7,7 +7,7 @@ from cosmo.data.starters import write_starter
 from cosmo.io.project import read_project
 
 with tempfile.TemporaryDirectory() as folder:
-    write_starter("text", folder)  # requests to a small shop; put your own CSV and JSON in their place
+    write_starter("text", folder)  # requests to a small shop; replace the files by your own
     project = read_project(Path(folder, "cosmo.toml"))
     data = project.load()
     model = project.fit(data)

@@ -1,4 +1,4 @@
-"""A class that comes later: by description at once, by its first samples when they arrive."""
+"""Add a class after training: first by its description, then by its first samples."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from cosmo.data import load_glyphs
 
 data = load_glyphs(n_classes=60, samples_per_class=30)
 train = data.split.trainval
-new = data.unseen_classes[0]  # nobody has heard of this class yet
+new = data.unseen_classes[0]  # left out of the training
 known = data.descriptions.drop(index=new)
 
 model = cosmo.fit_model(data.features[train], data.labels[train], known)

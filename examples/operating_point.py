@@ -1,4 +1,4 @@
-"""The same model at another point of the seen-unseen curve, without training."""
+"""Change the operating point of a fitted model, without training."""
 
 from cosmo import Cosmo
 from cosmo.data import load_glyphs
@@ -13,13 +13,13 @@ def show(name: str) -> None:
     tests = (data.split.test_seen, data.split.test_unseen)
     seen, unseen = (model.score(data.features[rows], data.labels[rows]) for rows in tests)
     print(
-        f"{name:24} held-out: seen {at.acc_tr:.0%}, unseen {at.acc_ts:.0%}   "
+        f"{name:24} validation: seen {at.acc_tr:.0%}, unseen {at.acc_ts:.0%}   "
         f"test: seen {seen:.0%}, unseen {unseen:.0%}"
     )
 
 
 show("best harmonic mean")
-show_more = {"at least 70 % on seen": {"min_seen": 0.7}, "at least 55 % on unseen": {"min_unseen": 0.55}}
-for name, floor in show_more.items():
+floors = {"at least 70 % on seen": {"min_seen": 0.7}, "at least 55 % on unseen": {"min_unseen": 0.55}}
+for name, floor in floors.items():
     model.operate_at(**floor)
     show(name)

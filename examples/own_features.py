@@ -1,4 +1,4 @@
-"""Your own features: a table of numbers, a table of class attributes, a model file."""
+"""Feature tables: fit a model on your own tables, save it and load it."""
 
 import tempfile
 from pathlib import Path
@@ -9,7 +9,7 @@ from cosmo.data.starters import write_starter
 from cosmo.evaluation.evaluate import evaluate_model
 
 with tempfile.TemporaryDirectory() as folder:
-    # Replace these two files by yours: samples with a column of labels, and a row of attributes per class.
+    # Replace the files by your own: samples with a column of labels, and a row of attributes per class.
     write_starter("features", folder)
     X, y = read_features(Path(folder, "samples.csv"), label="fruit")
     descriptions = read_descriptions(Path(folder, "descriptions.csv"))
@@ -17,8 +17,8 @@ with tempfile.TemporaryDirectory() as folder:
     model = cosmo.fit_model(X, y, descriptions, unseen=cosmo.LAGO(), name="fruit")
     model.save(Path(folder, "fruit.cosmo"))
 
-    again = cosmo.load(Path(folder, "fruit.cosmo"))
+    loaded = cosmo.load(Path(folder, "fruit.cosmo"))
     X_test, y_test = read_features(Path(folder, "test.csv"), label="fruit")
-    print(again)
-    print(again.predict_frame(X_test[::24], top=2).to_string())
-    print(f"Acc_H on test: {evaluate_model(again, X_test, y_test).scores.acc_h:.2f}")
+    print(loaded)
+    print(loaded.predict_frame(X_test[::24], top=2).to_string())
+    print(f"Acc_H on test: {evaluate_model(loaded, X_test, y_test).scores.acc_h:.2f}")

@@ -1,17 +1,17 @@
-"""One table of the paper, on the built-in data set: gate and smoothing, apart and together."""
+"""A table of the paper, on the built-in data set: the effects of gate and smoothing."""
 
 import tempfile
 
 from cosmo._core.cache import Cache
-from cosmo.paper.document import shown
-from cosmo.paper.inputs import look_into
+from cosmo.paper.document import text_tables
+from cosmo.paper.inputs import find_inputs
 from cosmo.paper.runner import Runner
 from cosmo.paper.tables import fill
 
 with tempfile.TemporaryDirectory() as folder:
-    # look_into("DATA") finds the benchmark's folders; None leaves the built-in data set.
-    runner = Runner(look_into(None), Cache(folder))
-    numbers = fill("main", runner, ["glyphs"], experts=["ESZSL"], sources=["features"])
-for table in shown(numbers)[0]:
-    print(table.heading)
-    print(table.cells.to_string(index=False))
+    # find_inputs("DATA") finds the folders of the benchmark; with None there is only the built-in data set.
+    runner = Runner(find_inputs(None), Cache(folder))
+    figures = fill("main", runner, ["glyphs"], experts=["ESZSL"], sources=["features"])
+for table in text_tables(figures)[0]:
+    print(table.title)
+    print(table.markdown())

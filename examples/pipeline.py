@@ -1,4 +1,4 @@
-"""Inside scikit-learn: scaling before, a search around."""
+"""Use `Cosmo` in a scikit-learn pipeline and grid search."""
 
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline

@@ -1,4 +1,4 @@
-"""Every example runs, as a reader would run it."""
+"""Every example runs as a program of its own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted(Path(__file__).parents[1].joinpath("examples").glob("*.py"))
-NEEDS = {"intents": "sentence_transformers", "images": "efficientnet_lite_pytorch"}
-SAYS = {
-    "quick_start": "new pictures of unseen classes",
+EXTRAS = {"intents": "sentence_transformers", "images": "efficientnet_lite_pytorch"}
+PRINTS = {
+    "quick_start": "new images of unseen classes",
     "own_features": "Acc_H on test",
     "intents": "unseen intents",
     "images": "p_seen",
@@ -24,13 +24,13 @@ SAYS = {
 }
 
 
-def test_all_are_here() -> None:
-    assert {path.stem for path in EXAMPLES} == set(SAYS)
+def test_every_example_is_tested() -> None:
+    assert {path.stem for path in EXAMPLES} == set(PRINTS)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example(path: Path, tmp_path: Path) -> None:
-    needed = NEEDS.get(path.stem)
+    needed = EXTRAS.get(path.stem)
     if needed is not None and importlib.util.find_spec(needed) is None:
         pytest.skip(f"{needed} is not installed")
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -43,5 +43,5 @@ def test_example(path: Path, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert SAYS[path.stem] in done.stdout
+    assert PRINTS[path.stem] in done.stdout
     assert list(tmp_path.iterdir()) == []
