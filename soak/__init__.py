@@ -1,1 +1,1 @@
-"""Long trials: hostile files, kills, full disks, broken downloads, load. `python -m soak --help` says how."""
+"""Long trials: damaged files, killed processes, full disks, load on the studio (`python -m soak --help`)."""

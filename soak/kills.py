@@ -1,75 +1,51 @@
-"""kill -9 at random times, to whole process groups; the next run must go on, and end as if nothing was."""
+"""Commands whose process group is killed at random times; the next run continues with the same result."""
 
 from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
-import tempfile
+import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
-from soak.tally import LOST, Tally
-from soak.verbs import VERBS, Verb, run, start
-from soak.whole import broken
-
-__all__ = ["kill_verb", "kills"]
+from soak.commands import COMMANDS, Command, Workplace, start, workplace
+from soak.tally import Tally
 
 _IN_A_ROW = 3  # kills before a run may finish
 
 
-def kills(minutes: float, seed: int, report: Callable[[str], None]) -> Iterator[Tally]:
-    """Give every command its share of the time."""
-    verbs = {name: verb for name, verb in VERBS.items() if verb.here}
-    for name in VERBS.keys() - verbs.keys():
-        report(f"{name}: left out, {VERBS[name].needs} is not here")
-    for name, verb in verbs.items():
-        tally = kill_verb(name, verb, 60 * minutes / len(verbs), seed)
-        report(f"{tally.kind}: {tally.tried} trials, {len(tally.findings)} not survived")
-        yield tally
+def run_trials(minutes: float, seed: int) -> Iterator[Tally]:
+    """Kill every command again and again."""
+    commands = {name: command for name, command in COMMANDS.items() if command.installed}
+    for name, command in commands.items():
+        yield _kill_command(name, command, 60 * minutes / len(commands), seed)
 
 
-def kill_verb(name: str, verb: Verb, seconds: float, seed: int) -> Tally:
-    """Kill a command again and again; every kill, and every run that could finish then, is a trial."""
-    tally = Tally(f"kill: {name}")
-    rng = random.Random(f"{name} {seed}")
-    with tally.timed(), tempfile.TemporaryDirectory(prefix="soak-") as home:
-        begin, work, log = Path(home, "begin"), Path(home, "work"), Path(home, "log")
-        begin.mkdir()
-        verb.prepare(begin)
-        shutil.copytree(begin, work)
-        began = time.monotonic()
-        status, said = run(verb.arguments, work, log)
-        full = time.monotonic() - began
-        if status:
-            tally.add(LOST, f"undisturbed: {status} {said}")
-            return tally
-        expected = verb.result(work)
-        allowed = {file: [(work / file).read_bytes()] for file in verb.files}
-        end = began + seconds
+def _kill_command(name: str, command: Command, seconds: float, seed: int) -> Tally:
+    tally, rng = Tally(f"kill: {name}"), random.Random(f"{name} {seed}")
+    end = time.monotonic() + seconds
+    with tally.timed(), workplace(command) as place:
         while time.monotonic() < end or tally.tried == 0:
-            shutil.rmtree(work)
-            shutil.copytree(begin, work)
+            place.reset()
             for number in range(_IN_A_ROW):
-                # A later run finds part of its work done; the first third of a run is imports.
-                _kill_after(rng.uniform(0.3, 1.0) * full, verb, work, log)
-                wrong = broken(work, allowed)
-                tally.check(not wrong, f"after kill {number + 1}: {wrong}")
+                # The first third of a run is imports.
+                _kill_after(rng.uniform(0.3, 1.0) * place.seconds, place)
+                problem = place.broken()
+                tally.check(not problem, f"after kill {number + 1}: {problem}")
                 if time.monotonic() > end:
                     break
-            status, said = run(verb.arguments, work, log)
-            tally.check(status == 0, f"it did not go on: {said}")
+            status, messages = place.run()
+            tally.check(status == 0, f"the next run failed: {messages}")
             if status == 0:
-                tally.check(verb.result(work) == expected, "the result is another one")
+                tally.check(command.result(place.work) == place.expected, "the result differs")
     return tally
 
 
-def _kill_after(seconds: float, verb: Verb, folder: Path, log: Path) -> None:
-    process = start(verb.arguments, folder, log)
-    with suppress(Exception):
+def _kill_after(seconds: float, place: Workplace) -> None:
+    process = start(place.command.arguments, place.work, place.log)
+    with suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
     with suppress(ProcessLookupError):  # all of them have ended
         os.killpg(process.pid, signal.SIGKILL)

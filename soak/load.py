@@ -1,4 +1,4 @@
-"""The studio's server under load: clients that ask, err, shout, hang up; then Ctrl-C."""
+"""The studio with many clients, some of them hostile; then Ctrl-C."""
 
 from __future__ import annotations
 
@@ -18,88 +18,119 @@ from collections.abc import Callable, Iterator
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-import cosmo
-from soak.readers import fruit
+from soak.commands import start
+from soak.samples import N_ATTRIBUTES, N_FEATURES, fruit_model
 from soak.tally import LET_IN, LOST, SURVIVED, Tally
-from soak.verbs import start
 
-__all__ = ["load"]
-
-_CLIENTS = 16
-_CROWD = 80  # at once, to have some refused
+_CLIENTS, _CROWD = 16, 80  # at once; the crowd is more than the studio's queue takes
 _BUSY = {429, 503}
-_GROWTH = 60_000_000  # bytes of memory that are no leak yet
-_JSON = {"Content_Type": "application/json"}
+_REFUSED = {400, 401, 403, 404, 405, 413, 415, 422}
+_GROWTH = 60_000_000  # bytes; more memory in the second half is a leak
+_PREDICT, _PREVIEW, _KEEP = "/api/predict", "/api/classes/preview", "/api/classes/keep"
+_BODIES = (
+    *(b"", b"{", b"[]", b"null", b'{"features": "no"}', b'{"features": [1, 2]}', b"\xff\xfe", b"[" * 5000),
+    *(b'{"features": [1e999, 0, 0, 0, 0, 0, 0]}', b'{"features": [NaN, 0, 0, 0, 0, 0, 0]}'),
+)
 
 
 class _Studio:
-    """A running studio: where it is, and its token."""
+    """A running studio."""
 
     def __init__(self, process: subprocess.Popen[bytes], host: str, port: int, token: str) -> None:
         self.process, self.place, self.token = process, (host, port), token
 
     def memory(self) -> int:
-        """Return the bytes that it has in memory."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
-    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
-        """Return status and body of an answer."""
+    def get(self, path: str, **headers: str) -> tuple[int, bytes]:
+        return self._request("GET", path, None, headers)
+
+    def post(self, path: str, body: bytes, **headers: str) -> tuple[int, bytes]:
+        return self._request(
+            "POST", path, body, {"X-Cosmo": "1", "Content-Type": "application/json"} | headers
+        )
+
+    def _request(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, bytes]:
+        headers = {"X-Cosmo-Token": self.token} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
         connection = HTTPConnection(*self.place, timeout=60)
         try:
-            own = {"X-Cosmo-Token": self.token, **({"X-Cosmo": "1"} if method == "POST" else {})}
-            sent = {**own, **{name.replace("_", "-"): value for name, value in headers.items()}}
-            connection.request(method, path, body, {name: value for name, value in sent.items() if value})
+            connection.request(method, path, body, {name: value for name, value in headers.items() if value})
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:
             connection.close()
 
     def hang_up(self) -> tuple[int, bytes]:
-        """Promise a body, and go away."""
+        """Announce a body, and close the connection."""
         with socket.create_connection(self.place, timeout=20) as line:
             line.sendall(b"POST /api/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5000\r\n\r\n{")
         return 0, b""
 
 
-def load(minutes: float, seed: int, report: Callable[[str], None]) -> Iterator[Tally]:
-    """Have many clients ask for some minutes."""
-    if importlib.util.find_spec("cosmo.viz.studio") is None or importlib.util.find_spec("uvicorn") is None:
-        report("there is no studio here, or its extra is not installed: left out")
+def _predict(studio: _Studio, rng: random.Random) -> tuple[int, bytes]:
+    body = {"features": [rng.random() for _ in range(N_FEATURES)]}
+    return studio.post(_PREDICT, json.dumps(body).encode())
+
+
+def _preview(studio: _Studio, rng: random.Random) -> tuple[int, bytes]:
+    values = [float(rng.randrange(2)) for _ in range(N_ATTRIBUTES)]
+    return studio.post(_PREVIEW, json.dumps({"name": f"new {rng.randrange(9)}", "values": values}).encode())
+
+
+def _bad(studio: _Studio, rng: random.Random) -> tuple[int, bytes]:
+    return studio.post(rng.choice((_PREDICT, _PREVIEW, _KEEP)), rng.choice(_BODIES))
+
+
+_KINDS: tuple[tuple[str, set[int], Callable[[_Studio, random.Random], tuple[int, bytes]]], ...] = (
+    ("page", {200}, lambda studio, rng: studio.get("/")),
+    ("view", {200}, lambda studio, rng: studio.get("/api/view")),
+    ("health", {200}, lambda studio, rng: studio.get("/api/health")),
+    ("predict", {200}, _predict),
+    ("predict", {200}, _predict),
+    ("preview", {200}, _preview),
+    ("bad body", _REFUSED, _bad),
+    ("large body", _REFUSED, lambda studio, rng: studio.post(_PREDICT, b" " * 300_000)),
+    ("no token", _REFUSED, lambda studio, rng: studio.get("/api/view", X_Cosmo_Token="")),
+    ("wrong token", _REFUSED, lambda studio, rng: studio.get("/api/model", X_Cosmo_Token="x" * 43)),
+    ("no header", _REFUSED, lambda studio, rng: studio.post("/api/classes/undo", b"{}", **{"X-Cosmo": ""})),
+    ("other host", _REFUSED, lambda studio, rng: studio.get("/api/view", Host="evil.example")),
+    ("no such page", _REFUSED, lambda studio, rng: studio.get("/../../etc/passwd")),
+    ("hung up", {0}, lambda studio, rng: studio.hang_up()),
+)
+
+
+def run_trials(minutes: float, seed: int) -> Iterator[Tally]:
+    """Send requests from many clients for some minutes."""
+    if importlib.util.find_spec("uvicorn") is None:
         return
-    tally = Tally("studio: requests")
-    stop = Tally("studio: memory, saturation, end")
+    requests, shutdown = Tally("studio: requests"), Tally("studio: memory, overload, Ctrl-C")
     with tempfile.TemporaryDirectory(prefix="soak-") as home:
-        cosmo.io.model_file.save(fruit(), Path(home, "model.cosmo"))
+        fruit_model().save(Path(home, "model.cosmo"))
         log = Path(home, "log")
-        arguments = ("studio", "model.cosmo", "--port", "0", "--no-browser", "-q")
-        process = start(arguments, Path(home), log)
+        process = start(("studio", "model.cosmo", "--port", "0", "--no-browser", "-q"), Path(home), log)
         try:
-            with tally.timed():
-                studio = _wait(process, log)
-                if studio is None:
-                    tally.add(LOST, f"it did not start: {log.read_text(errors='replace')[-300:]}")
-                    yield tally
-                    return
-                counts, sizes = _crowd(studio, 60 * minutes, seed, tally, report)
-            with stop.timed():
-                _saturate(studio, stop, counts)
-                sizes.append(studio.memory())
-                grown = sizes[-1] - sizes[len(sizes) // 2]
-                stop.check(grown < _GROWTH, f"memory grew by {grown / 1e6:.0f} MB in the second half")
-                _end(studio, stop)
+            studio = _wait(process, log)
+            with requests.timed():
+                counts, sizes = _many_clients(studio, 60 * minutes, seed, requests)
+            with shutdown.timed():
+                _overload(studio, shutdown)
+                grown = studio.memory() - sizes[len(sizes) // 2]
+                shutdown.check(grown < _GROWTH, f"memory grew by {grown / 1e6:.0f} MB in the second half")
+                _interrupt(studio, shutdown)
         finally:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-    shown = ", ".join(f"{status or 'hung up'}: {count}" for status, count in sorted(counts.items()))
-    megabytes = " / ".join(f"{size / 1e6:.0f}" for size in (sizes[0], sizes[len(sizes) // 2], sizes[-1]))
-    tally.note = f"answers {shown}; memory at start, middle and end {megabytes} MB"
-    report(f"{tally.kind}: {tally.tried}, {len(tally.findings)} not as they should be; {tally.note}")
-    yield from (tally, stop)
+    requests.note = "statuses " + ", ".join(f"{status}: {count}" for status, count in sorted(counts.items()))
+    yield from (requests, shutdown)
 
 
-def _wait(process: subprocess.Popen[bytes], log: Path) -> _Studio | None:
+def _wait(process: subprocess.Popen[bytes], log: Path) -> _Studio:
     """Wait for the address that the studio prints."""
     end = time.monotonic() + 120
     while time.monotonic() < end and process.poll() is None:
@@ -107,60 +138,52 @@ def _wait(process: subprocess.Popen[bytes], log: Path) -> _Studio | None:
         if found:
             return _Studio(process, found[1], int(found[2]), found[3])
         time.sleep(0.2)
-    return None
+    raise RuntimeError(f"the studio did not start: {log.read_text(errors='replace')[-300:]}")
 
 
-def _crowd(
-    studio: _Studio, seconds: float, seed: int, tally: Tally, report: Callable[[str], None]
-) -> tuple[Counter[int], list[int]]:
-    """Ask from several threads; return how often each status came, and the memory over time."""
+def _many_clients(studio: _Studio, seconds: float, seed: int, tally: Tally) -> tuple[Counter[int], list[int]]:
+    """Send requests from several threads; return counts of statuses, and the memory over time."""
     counts: Counter[int] = Counter()
-    guard = threading.Lock()
-    sizes: list[int] = []
-    end = time.monotonic() + seconds
+    lock, end = threading.Lock(), time.monotonic() + seconds
 
     def client(number: int) -> None:
         rng = random.Random(f"client {seed} {number}")
         while time.monotonic() < end:
-            name, good, ask = rng.choice(_KINDS)
+            name, expected, send = rng.choice(_KINDS)
             try:
-                status, body = ask(studio, rng)
-                outcome, what = _judge(name, good, status, body)
+                status, body = send(studio, rng)
+                outcome, reason = _judge(name, expected, status, body)
             except (OSError, HTTPException) as error:
-                status, outcome, what = -1, LOST, f"{name}: {type(error).__name__}: {error}"
-            with guard:
+                status, outcome, reason = -1, LOST, f"{name}: {type(error).__name__}: {error}"
+            with lock:
                 counts[status] += 1
-                tally.add(outcome, what)
+                tally.add(outcome, reason)
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(_CLIENTS)]
     for thread in threads:
         thread.start()
-    told = time.monotonic()
+    sizes = [studio.memory()]
     while any(thread.is_alive() for thread in threads):
         time.sleep(0.5)
-        if studio.process.poll() is None and tally.tried > _CLIENTS:  # warm by then
-            sizes.append(studio.memory())
-        if time.monotonic() - told > 30:
-            told = time.monotonic()
-            report(f"{tally.tried} requests, {sizes[-1] / 1e6:.0f} MB")
-    return counts, sizes or [studio.memory()]
+        sizes.append(studio.memory())
+    return counts, sizes
 
 
-def _judge(name: str, good: set[int], status: int, body: bytes) -> tuple[str, str]:
-    if status not in good | _BUSY:
-        what = f"{name}: {status} {body[:150]!r}"
-        return (LET_IN if status == 200 else LOST), what
+def _judge(name: str, expected: set[int], status: int, body: bytes) -> tuple[str, str]:
+    if status not in expected | _BUSY:
+        return (LET_IN if status == 200 else LOST), f"{name}: {status} {body[:150]!r}"
     if status >= 400:
         try:
-            if not json.loads(body)["error"]:
-                raise ValueError
+            message = json.loads(body)["error"]
         except (ValueError, KeyError, TypeError):
-            return LOST, f"{name}: {status} without a sentence: {body[:150]!r}"
+            message = ""
+        if not message:
+            return LOST, f"{name}: {status} without a message: {body[:150]!r}"
     return SURVIVED, ""
 
 
-def _saturate(studio: _Studio, tally: Tally, counts: Counter[int]) -> None:
-    """Ask from more clients than may wait: each is answered, or refused at once and in words."""
+def _overload(studio: _Studio, tally: Tally) -> None:
+    """Send more requests at once than may wait: each is answered or refused."""
     statuses: list[int] = []
 
     def client(number: int) -> None:
@@ -174,13 +197,11 @@ def _saturate(studio: _Studio, tally: Tally, counts: Counter[int]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    counts.update(statuses)
     tally.check(set(statuses) <= {200, *_BUSY} and 200 in statuses, f"{_CROWD} at once: {Counter(statuses)}")
-    status, _ = studio.ask("GET", "/api/health")
-    tally.check(status == 200, f"after {_CROWD} at once, health is {status}")
+    tally.check(studio.get("/api/health")[0] == 200, f"not healthy after {_CROWD} requests at once")
 
 
-def _end(studio: _Studio, tally: Tally) -> None:
+def _interrupt(studio: _Studio, tally: Tally) -> None:
     studio.process.send_signal(signal.SIGINT)
     try:
         status = studio.process.wait(20)
@@ -193,52 +214,3 @@ def _end(studio: _Studio, tally: Tally) -> None:
         tally.add(LOST, "a process was left")
     except ProcessLookupError:
         tally.add(SURVIVED)
-
-
-def _features(rng: random.Random, n: int = 7) -> bytes:
-    return json.dumps({"features": [rng.random() for _ in range(n)]}).encode()
-
-
-def _predict(studio: _Studio, rng: random.Random) -> tuple[int, bytes]:
-    return studio.ask("POST", "/api/predict", _features(rng), Content_Type="application/json")
-
-
-def _preview(studio: _Studio, rng: random.Random) -> tuple[int, bytes]:
-    values = [float(rng.randrange(2)) for _ in range(12)]
-    body = json.dumps({"name": f"fruit {rng.randrange(9)}", "values": values}).encode()
-    return studio.ask("POST", "/api/classes/preview", body, Content_Type="application/json")
-
-
-def _bad(studio: _Studio, rng: random.Random) -> tuple[int, bytes]:
-    bodies = (
-        b"",
-        b"{",
-        b"[]",
-        b"null",
-        b'{"features": "no"}',
-        b'{"features": [1, 2]}',
-        b"\xff\xfe",
-        b"[" * 5000,
-    )
-    bodies += (b'{"features": [1e999, 0, 0, 0, 0, 0, 0]}', b'{"features": [NaN, 0, 0, 0, 0, 0, 0]}')
-    path = rng.choice(("/api/predict", "/api/classes/preview", "/api/classes/keep"))
-    return studio.ask("POST", path, rng.choice(bodies), Content_Type="application/json")
-
-
-_REFUSED = {400, 401, 403, 404, 405, 413, 415, 422}
-_KINDS: tuple[tuple[str, set[int], Callable[[_Studio, random.Random], tuple[int, bytes]]], ...] = (
-    ("page", {200}, lambda studio, rng: studio.ask("GET", "/")),
-    ("view", {200}, lambda studio, rng: studio.ask("GET", "/api/view")),
-    ("health", {200}, lambda studio, rng: studio.ask("GET", "/api/health")),
-    ("predict", {200}, _predict),
-    ("predict again", {200}, _predict),
-    ("preview", {200}, _preview),
-    ("bad body", _REFUSED, _bad),
-    ("too much", _REFUSED, lambda studio, rng: studio.ask("POST", "/api/predict", b" " * 300_000, **_JSON)),
-    ("no token", _REFUSED, lambda studio, rng: studio.ask("GET", "/api/view", X_Cosmo_Token="")),
-    ("wrong token", _REFUSED, lambda studio, rng: studio.ask("GET", "/api/model", X_Cosmo_Token="x" * 43)),
-    ("no mark", _REFUSED, lambda studio, rng: studio.ask("POST", "/api/classes/undo", b"{}", X_Cosmo="")),
-    ("other host", _REFUSED, lambda studio, rng: studio.ask("GET", "/api/view", Host="evil.example")),
-    ("no such page", _REFUSED, lambda studio, rng: studio.ask("GET", "/../../etc/passwd")),
-    ("hung up", {0}, lambda studio, rng: studio.hang_up()),
-)

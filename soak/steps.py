@@ -1,7 +1,8 @@
-"""A process that ends, or meets a full disk, just before its n-th change to the file system; for every n."""
+"""Actions that are killed, or run out of disk space, before their n-th change to the file system."""
 
 from __future__ import annotations
 
+import copy
 import errno
 import math
 import os
@@ -12,27 +13,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-import cosmo
 from cosmo._core.cache import Cache
+from cosmo.cli import main as cosmo_command
 from cosmo.data._matfile import write_mat_files
-from cosmo.data.download import unpack
 from cosmo.encoders import extract
-from cosmo.io.parts import Parts
-from cosmo.io.streaming import predict_stream
-from cosmo.io.writers import make_writer
-from soak.kept import Letters
-from soak.readers import READERS, fruit
+from soak.commands import contents, unreadable_file
+from soak.samples import N_FEATURES, Letters, fruit_model
 from soak.tally import LOST, Tally
-from soak.whole import broken, contents
-
-__all__ = ["ACTIONS", "at_every_step", "run_to"]
 
 _CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.link")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -41,20 +34,74 @@ _KILLED, _FAILED, _DONE, _BUG = "killed", "failed", "done", "bug"
 
 @dataclass(frozen=True)
 class Action:
-    """Something that writes: files it starts from, what it does, and whether twice is the same as once."""
+    """Something that writes files: how its folder begins, what it does, files that differ between runs."""
 
-    prepare: Callable[[Path], None]
-    do: Callable[[Path], object]
-    ignored: tuple[str, ...] = field(default=())
+    prepare: Callable[[Path], object]
+    act: Callable[[Path], object]
+    ignored: tuple[str, ...] = ()
 
 
-def run_to(action: Callable[[], object], step: int, way: str) -> tuple[str, int, str]:
-    """Run something in a process of its own; it is killed, or fails, before a step (0: never).
+def run_trials(minutes: float, seed: int) -> Iterator[Tally]:
+    """Stop every action in both ways."""
+    cases = [(way, name) for way in ("kill", "full disk") for name in ACTIONS]
+    for way, name in cases:
+        yield at_every_step(name, way, seconds=60 * minutes / len(cases))
 
-    Returns
-    -------
-    how it ended, the number of steps it took, what it said
+
+def at_every_step(name: str, way: str, *, stride: int = 1, seconds: float = math.inf) -> Tally:
+    """Stop an action at each step, check what is left, run it again, and compare.
+
+    Parameters
+    ----------
+    name : str
+        Key of `ACTIONS`.
+    way : {"kill", "full disk"}
+    stride : int, default=1
+        2 tries every second step, and so on.
+    seconds : float, default=inf
+        If all steps would take longer, fewer are tried, evenly spaced.
     """
+    action, tally = ACTIONS[name], Tally(f"{way} at each step: {name}")
+    with tally.timed(), tempfile.TemporaryDirectory(prefix="soak-") as home:
+        start, folder = Path(home, "start"), Path(home, "work")
+        start.mkdir()
+        action.prepare(start)
+        fruit_model()  # cached, so that not every process fits it
+        shutil.copytree(start, folder)
+        began = time.monotonic()
+        end, n_steps, message = _run_to(lambda: action.act(folder), 0, way)
+        if end != _DONE:
+            tally.add(LOST, f"undisturbed: {end} {message}")
+        # Each trial runs the action to the step, then to its end.
+        stride = max(stride, math.ceil(3 * n_steps * (time.monotonic() - began) / seconds))
+        before, after = contents(start), _compared(folder, action)
+        for step in range(1, n_steps + 1, stride):
+            shutil.rmtree(folder)
+            shutil.copytree(start, folder)
+            end, _, message = _run_to(lambda: action.act(folder), step, way)
+            problem = f"bug: {message}" if end == _BUG else ""
+            left = _compared(folder, action)
+            mixed = [
+                key for key in left.keys() & after.keys() if left[key] not in (before.get(key), after[key])
+            ]
+            problem = problem or (f"neither old nor new: {mixed}" if mixed else unreadable_file(folder))
+            end, _, message = _run_to(lambda: action.act(folder), 0, way)
+            left = _compared(folder, action)
+            if end != _DONE:
+                problem = problem or f"the next run failed: {message}"
+            elif left != after:
+                differing = sorted(key for key in left | after if left.get(key) != after.get(key))
+                problem = problem or f"other files after the next run: {differing}"
+            tally.check(not problem, f"{problem} [step {step} of {n_steps}]")
+    return tally
+
+
+def _compared(folder: Path, action: Action) -> dict[str, bytes]:
+    return {name: content for name, content in contents(folder).items() if name not in action.ignored}
+
+
+def _run_to(action: Callable[[], object], step: int, way: str) -> tuple[str, int, str]:
+    """Run an action in a child that stops before a step (0: never); return end, steps, message."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -62,20 +109,17 @@ def run_to(action: Callable[[], object], step: int, way: str) -> tuple[str, int,
         _act(action, step, way, writing)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        said = pipe.read()
+        message = pipe.read()
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
-        return (
-            (_KILLED if os.WTERMSIG(status) == signal.SIGKILL else _BUG),
-            0,
-            f"signal {os.WTERMSIG(status)}",
-        )
-    code, n_steps = struct.unpack_from("<II", said)
-    return (_DONE, _BUG, _FAILED)[code], n_steps, said[8:].decode(errors="replace")
+        number = os.WTERMSIG(status)
+        return (_KILLED if number == signal.SIGKILL else _BUG), 0, f"signal {number}"
+    code, n_steps = struct.unpack_from("<II", message)
+    return (_DONE, _BUG, _FAILED)[code], n_steps, message[8:].decode(errors="replace")
 
 
 def _act(action: Callable[[], object], step: int, way: str, pipe: int) -> None:
-    """Be that process; never return."""
+    """Run the action in the child; never return."""
     count = 0
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
@@ -91,142 +135,62 @@ def _act(action: Callable[[], object], step: int, way: str, pipe: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     sys.addaudithook(hook)
-    code, said = 0, ""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    code, message = 0, ""
     try:
         action()
     except (ValueError, OSError) as error:
-        code, said = 2, str(error)
+        code, message = 2, str(error)
     except BaseException as error:
-        code, said = 1, f"{type(error).__name__}: {error}"
-    os.write(pipe, struct.pack("<II", code, count) + said.encode()[:500])
+        code, message = 1, f"{type(error).__name__}: {error}"
+    os.write(pipe, struct.pack("<II", code, count) + message.encode()[:500])
     os._exit(0)
 
 
-def at_every_step(name: str, way: str, *, stride: int = 1, seconds: float = math.inf) -> Tally:
-    """Kill an action, or let it fail, at every step; look at what is left, finish it, and compare.
-
-    Parameters
-    ----------
-    name : str
-        Of `ACTIONS`.
-    way : {"kill", "full disk"}
-    stride : int
-        2 tries every second step, and so on.
-    seconds : float
-        If all steps would take longer than this, fewer are tried, evenly spread.
-    """
-    action = ACTIONS[name]
-    tally = Tally(f"{way} at each step: {name}")
-    with tally.timed(), tempfile.TemporaryDirectory(prefix="soak-") as home:
-        start, folder = Path(home, "start"), Path(home, "work")
-        start.mkdir()
-        action.prepare(start)
-        fruit()  # once, and not in every process
-        shutil.copytree(start, folder)
-        began = time.monotonic()
-        how, n_steps, said = run_to(lambda: action.do(folder), 0, way)
-        if how != _DONE:
-            tally.add(LOST, f"undisturbed: {how} {said}")
-        # Each trial is a run to the step, one to the end, and some copying.
-        stride = max(stride, math.ceil(3 * n_steps * (time.monotonic() - began) / seconds))
-        before = contents(start)
-        after = {key: value for key, value in contents(folder).items() if key not in action.ignored}
-        allowed = {key: [one[key] for one in (before, after) if key in one] for key in after}
-        for step in range(1, n_steps + 1, stride):
-            shutil.rmtree(folder)
-            shutil.copytree(start, folder)
-            how, _, said = run_to(lambda: action.do(folder), step, way)
-            wrong = "" if how in (_KILLED, _FAILED, _DONE) else f"{how}: {said}"
-            wrong = wrong or broken(folder, allowed)
-            how, _, said = run_to(lambda: action.do(folder), 0, way)
-            left = {key: value for key, value in contents(folder).items() if key not in action.ignored}
-            if how != _DONE:
-                wrong = wrong or f"it did not go on: {said}"
-            elif left != after:
-                wrong = (
-                    wrong or f"other files: {sorted(k for k in left | after if left.get(k) != after.get(k))}"
-                )
-            tally.check(not wrong, f"{wrong} [step {step} of {n_steps}]")
-    return tally
+def _save(folder: Path) -> None:
+    fruit_model().save(folder / "model.cosmo")
 
 
-def steps(minutes: float, seed: int, report: Callable[[str], None]) -> Iterator[Tally]:
-    """Give every action both ways to end."""
-    cases = [(way, name) for way in ("kill", "full disk") for name in ACTIONS]
-    for way, name in cases:
-        tally = at_every_step(name, way, seconds=60 * minutes / len(cases))
-        report(f"{tally.kind}: {tally.tried} trials, {len(tally.findings)} not survived")
-        yield tally
+def _save_older(folder: Path) -> None:
+    older = copy.deepcopy(fruit_model())
+    older.cosmo.operate_at(threshold=0.25)
+    older.save(folder / "model.cosmo")
 
 
-# What is done.
+def _write_rows(folder: Path) -> None:
+    _save(folder)
+    np.save(folder / "new.npy", np.random.default_rng(0).random((90, N_FEATURES), dtype=np.float32))
 
 
-def _nothing(folder: Path) -> None:
-    pass
+def _predict(output: str) -> Callable[[Path], None]:
+    def act(folder: Path) -> None:
+        options = ["--out", str(folder / output), "--batch", "20", "-q"]
+        if cosmo_command(["predict", str(folder / "model.cosmo"), str(folder / "new.npy"), *options]):
+            raise ValueError("exit status 2")
+
+    return act
 
 
-def _rows(folder: Path) -> None:
-    np.save(folder / "new.npy", np.random.default_rng(0).random((90, 7), dtype=np.float32))
-
-
-def _predict(suffix: str, **options: bool) -> Callable[[Path], object]:
-    def do(folder: Path) -> object:
-        return predict_stream(fruit(), folder / "new.npy", folder / f"out{suffix}", batch_size=20, **options)
-
-    return do
-
-
-def _half_done(folder: Path) -> None:
-    """Leave parts as a killed run does, whose manifest is of another model."""
-    _rows(folder)
-    bound = {"model": "another", "input": "", "settings": {"skip": False}, "versions": {}}
-    parts = Parts(folder / "out.csv", bound, make_writer(folder / "out.csv"))
-    for number in range(4):
-        parts.add(number, {"row": [number]}, pd.DataFrame({"label": ["cat"]}))
-
-
-def _older_model(folder: Path) -> None:
-    (folder / "model.cosmo").write_bytes(b"an older one")
-
-
-def _squares(folder: Path) -> None:
+def _write_cache(folder: Path) -> None:
     for number in range(3):
         Cache(folder).arrays("squares", str(number), lambda number=number: {"x": np.arange(9.0) ** number})
         Cache(folder).write("choice", str(number), {"value": number})
 
 
-def _words(folder: Path) -> object:
-    return extract(Letters(), [f"robin {number}" for number in range(600)], cache=folder)
-
-
-def _archive(folder: Path) -> None:
-    READERS["archives"].prepare(folder)
-
-
-def _unpack(folder: Path) -> None:
-    if not (folder / "birds").exists():
-        unpack(folder / "c.tgz", folder / "birds")
-
-
-def _mat_files(folder: Path) -> None:
+def _write_mat_files(folder: Path) -> None:
     values = np.arange(12.0).reshape(3, 4)
     write_mat_files(folder, {"a.mat": {"x": values}, "b.mat": {"y": values.T}}, {"c.txt": "note"})
 
 
-#: By name. MATLAB files begin with the time they were written.
-ACTIONS: dict[str, Action] = {
-    "save a model": Action(
-        _nothing, lambda folder: cosmo.io.model_file.save(fruit(), folder / "model.cosmo")
+ACTIONS = {
+    "replace a model": Action(_save_older, _save),
+    "predict to CSV": Action(_write_rows, _predict("out.csv")),
+    "predict to JSON lines": Action(_write_rows, _predict("out.jsonl")),
+    "write to the cache": Action(lambda folder: None, _write_cache),
+    "extract features": Action(
+        lambda folder: None,
+        lambda folder: extract(Letters(), [f"robin {number}" for number in range(600)], cache=folder),
     ),
-    "replace a model": Action(
-        _older_model, lambda folder: cosmo.io.model_file.save(fruit(), folder / "model.cosmo")
-    ),
-    "predict to CSV": Action(_rows, _predict(".csv")),
-    "predict to JSON lines": Action(_rows, _predict(".jsonl")),
-    "predict, begun anew": Action(_half_done, _predict(".csv", restart=True)),
-    "keep in the cache": Action(_nothing, _squares),
-    "extract features": Action(_nothing, _words),
-    "unpack an archive": Action(_archive, _unpack),
-    "write MATLAB files": Action(_nothing, _mat_files, ("a.mat", "b.mat")),
+    # MATLAB files begin with the time at which they were written.
+    "write MATLAB files": Action(lambda folder: None, _write_mat_files, ("a.mat", "b.mat")),
 }

@@ -1,0 +1,326 @@
+"""File formats: how to write small files of each, and how to read them."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import io
+import json
+import os
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+from PIL import Image
+from scipy.io import loadmat, savemat
+
+from cosmo._core.cache import Cache
+from cosmo.data.descriptions import read_descriptions
+from cosmo.data.images import read_image, read_image_folder, read_image_table
+from cosmo.data.plain import read_plain, write_plain
+from cosmo.data.predictions import read_predictions
+from cosmo.data.tables import read_features, read_texts
+from cosmo.data.xlsa17 import read_xlsa17, write_xlsa17
+from cosmo.encoders import extract
+from cosmo.io.model_file import load, read_card
+from cosmo.io.model_file.container import read_arrays, read_document, write
+from cosmo.io.project import read_project
+from soak.mutations import mutate, mutate_json
+from soak.samples import Letters, fruit_model, pets, write_fruit
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format.
+
+    Parameters
+    ----------
+    prepare : function of Path
+        Fills a folder, and returns the names of the files to be damaged, one at a time.
+    read : function of (folder, name of the file)
+        Raises AssertionError if damage was accepted that the format can detect.
+    writes : bool, default=False
+        Whether reading may write into the folder.
+    damage : function, default=mutate
+    needs : str
+        Module without which the format is skipped.
+    """
+
+    prepare: Callable[[Path], list[str]]
+    read: Callable[[Path, str], object]
+    writes: bool = False
+    damage: Callable[[bytes, list[bytes], Any], bytes] = mutate
+    needs: str = "cosmo"
+
+    @property
+    def installed(self) -> bool:
+        """Whether its dependency is installed."""
+        return importlib.util.find_spec(self.needs) is not None
+
+
+# Models.
+
+
+def _model(folder: Path) -> list[str]:
+    fruit_model().save(folder / "model.cosmo")
+    fruit_model().save(folder / "whole.cosmo")
+    return ["model.cosmo"]
+
+
+def _load(folder: Path, name: str) -> None:
+    load(folder / name)
+    raise AssertionError("a damaged model was loaded")
+
+
+def _card(folder: Path, name: str) -> None:
+    # The card has a checksum of its own; the arrays are not read.
+    if read_card(folder / name) != read_card(folder / "whole.cosmo"):
+        raise AssertionError("a damaged card was read")
+
+
+def _document(folder: Path) -> list[str]:
+    _model(folder)
+    (folder / "document.json").write_text(json.dumps(read_document(folder / "whole.cosmo")))
+    return ["document.json"]
+
+
+def _load_forged(folder: Path, name: str) -> None:
+    """Load a model whose document was changed before its checksum was computed."""
+    try:
+        content = json.loads((folder / name).read_bytes())
+        arrays = read_arrays(folder / "whole.cosmo", read_document(folder / "whole.cosmo"))
+        content.pop("arrays", None)
+        write(folder / "forged.cosmo", content, arrays)
+    except (ValueError, RecursionError, AttributeError):  # not a document that can be written
+        return
+    load(folder / "forged.cosmo")
+
+
+# Benchmark folders.
+
+
+def _xlsa17(folder: Path) -> list[str]:
+    write_xlsa17(pets(), folder)
+    return ["res101.mat", "att_splits.mat", "attributes.txt"]
+
+
+def _fields(path: Path) -> dict[str, Any]:
+    return {key: value for key, value in loadmat(path).items() if not key.startswith("_")}
+
+
+def _xlsa17_compressed(folder: Path) -> list[str]:
+    names = _xlsa17(folder)[:2]
+    for name in names:
+        savemat(folder / name, _fields(folder / name), do_compression=True)
+    return names
+
+
+def _xlsa17_hdf5(folder: Path) -> list[str]:
+    """Write the files as MATLAB 7.3 does."""
+    names = _xlsa17(folder)[:2]
+    for name in names:
+        fields = _fields(folder / name)
+        with h5py.File(folder / name, "w", userblock_size=512) as file:
+            for field, values in fields.items():
+                if values.dtype != object:
+                    packed = {"compression": "gzip", "chunks": True} if values.size > 30 else {}
+                    file.create_dataset(field, data=values.T, **packed)
+                    continue
+                cells = file.create_dataset(field, values.T.shape, h5py.ref_dtype)
+                for place, text in enumerate(values.ravel()):
+                    letters = np.array([[ord(letter)] for letter in str(text[0])], dtype=np.uint16)
+                    one = file.create_dataset(f"#refs#/{field}{place}", data=letters)
+                    one.attrs["MATLAB_class"] = np.bytes_("char")
+                    cells[0, place] = one.ref
+        with (folder / name).open("r+b") as file:
+            file.write(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM")
+    return names
+
+
+def _read_xlsa17(folder: Path, name: str) -> None:
+    read_xlsa17(folder, attributes=folder / "attributes.txt" if name == "attributes.txt" else None)
+
+
+# Tables and arrays.
+
+
+def _table() -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(12, 3)).round(3), columns=["width", "height", "weight"])
+    return frame.assign(text=[f"hello {row}, you" for row in range(12)], label=["cat", "dog", "=fox"] * 4)
+
+
+def _tables(folder: Path) -> list[str]:
+    table = _table()
+    table.to_csv(folder / "a.csv", index=False)
+    table.to_csv(folder / "b.tsv", index=False, sep="\t")
+    table.to_json(folder / "c.json", orient="records")
+    table.to_json(folder / "d.jsonl", orient="records", lines=True)
+    (folder / "e.csv.gz").write_bytes(gzip.compress(table.to_csv(index=False).encode(), mtime=0))
+    (folder / "f.json").write_text("[" * 9000)
+    return [path.name for path in sorted(folder.iterdir())]
+
+
+class _Trap:
+    """A value that runs a program when it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return os.system, ("true",)
+
+
+def _arrays(folder: Path) -> list[str]:
+    data = pets()
+    arrays = {"X": data.features, "y": np.array(data.labels.tolist())}
+    np.savez(folder / "a.npz", **arrays)
+    np.savez_compressed(folder / "b.npz", **arrays)
+    np.save(folder / "c.npy", np.asfortranarray(data.features))
+    trap = np.empty((2, 2), dtype=object)
+    trap[:] = _Trap()
+    np.save(folder / "d.npy", trap, allow_pickle=True)
+    claim = io.BytesIO()  # of 40 GB
+    np.lib.format.write_array_header_1_0(
+        claim, {"descr": "<f4", "fortran_order": False, "shape": (10**5, 10**5)}
+    )
+    with zipfile.ZipFile(folder / "e.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("X.npy", claim.getvalue() + bytes(1000))
+    return [path.name for path in sorted(folder.iterdir())]
+
+
+def _read_table(folder: Path, name: str) -> None:
+    try:
+        read_features(folder / name)
+    finally:
+        read_texts(folder / name)
+
+
+def _plain(folder: Path) -> list[str]:
+    write_plain(pets(), folder)
+    return ["features.npz", "descriptions.csv", "split.csv", "samples.csv"]
+
+
+def _predictions(folder: Path) -> list[str]:
+    proba = np.random.default_rng(2).dirichlet(np.ones(7), size=9)
+    np.savez(folder / "pred_gzsl_test.npz", pred_test=proba)
+    np.savez(folder / "rows_test.npz", rows=np.arange(9) + 1, y=np.arange(9) % 6 + 1,
+             seen_classes=np.arange(4) + 1, unseen_classes=np.array([5, 6]), seen_val_seed=1002)  # fmt: skip
+    return ["pred_gzsl_test.npz", "rows_test.npz"]
+
+
+def _descriptions(folder: Path) -> list[str]:
+    table = pets().descriptions.set_axis(["g::a", "g::b", "h::a", "h::b"], axis=1)
+    table.to_csv(folder / "a.csv", index_label="class")
+    documents = {"cat": "a small hunter", "dog": "a loud friend"}, {"cat": [1, 0.5], "dog": [0, 2]}
+    for name, document in zip(("b.json", "c.json"), documents, strict=True):
+        (folder / name).write_text(json.dumps(document))
+    return ["a.csv", "b.json", "c.json"]
+
+
+def _project(folder: Path) -> list[str]:
+    write_fruit(folder)
+    (folder / "cosmo.toml").write_text(
+        'kind = "features"\nsamples = "samples.csv"\ndescriptions = "descriptions.csv"\nlabel = "label"\n'
+    )
+    return ["cosmo.toml", "samples.csv", "descriptions.csv"]
+
+
+# Pictures.
+
+
+def _pictures(folder: Path) -> list[str]:
+    pixels = np.random.default_rng(3).integers(0, 255, (24, 20, 3), dtype=np.uint8)
+    pixels[4:12] = 200
+    for suffix in ("png", "jpg", "gif", "bmp", "tif", "webp", "ppm", "jp2", "avif"):
+        (folder / suffix).mkdir()
+        try:
+            Image.fromarray(pixels).save(folder / suffix / f"1.{suffix}")
+        except (OSError, KeyError):  # a Pillow without this format
+            (folder / suffix).rmdir()
+    Image.fromarray(pixels).convert("P").save(folder / "png" / "2.png", transparency=3)
+    Image.fromarray(pixels[..., 0].astype(np.uint16) * 257).save(folder / "png" / "3.png")
+    # Pillow recognises the content, and would run ghostscript for it.
+    Image.fromarray(pixels).save(folder / "png" / "4.png", format="EPS")
+    return [str(path.relative_to(folder)) for path in sorted(folder.rglob("*.*"))]
+
+
+def _read_pictures(folder: Path, name: str) -> None:
+    read_image_folder(folder)
+    read_image(folder / name, 8)
+
+
+def _picture_table(folder: Path) -> list[str]:
+    Image.new("L", (8, 8)).save(folder / "1.png")
+    (folder / "pets.csv").write_text("path,label\n1.png,cat\n1.png,dog\n")
+    return ["pets.csv"]
+
+
+# Files that the program keeps for itself: damage means computing again, never a wrong result.
+
+_SQUARES = {"x": np.arange(50.0) ** 2, "names": np.array(["a", "bc"])}
+_CHOICE = {"best": {"gamma": 0.25, "epochs": 12}, "scores": [0.5, None]}
+_WORDS = [f"{word} {number}" for number in range(6) for word in ("robin", "plover", "finch")]
+
+
+def _cache(folder: Path) -> list[str]:
+    store = Cache(folder)
+    store.arrays("squares", "1", lambda: _SQUARES)
+    store.write("choice", "1", _CHOICE)
+    return ["squares-1.npz", "choice-1.json"]
+
+
+def _read_cache(folder: Path, name: str) -> None:
+    store = Cache(folder)
+    found = store.arrays("squares", "1", lambda: _SQUARES)
+    same = found.keys() == _SQUARES.keys() and all(np.array_equal(found[k], _SQUARES[k]) for k in _SQUARES)
+    if not same or store.read("choice", "1") not in ({}, _CHOICE):
+        raise AssertionError("a damaged cache entry was used")
+
+
+def _features(folder: Path) -> list[str]:
+    extract(Letters(), _WORDS, cache=folder)
+    return [path.name for path in folder.glob("features-*.npz")]
+
+
+def _read_features(folder: Path, name: str) -> None:
+    if not np.array_equal(extract(Letters(), _WORDS, cache=folder).features, Letters().encode(_WORDS)):
+        raise AssertionError("damaged features were used")
+
+
+def _checkpoint(folder: Path) -> list[str]:
+    import torch
+
+    from cosmo.experts._checkpoints import Checkpoints
+
+    Checkpoints(folder, "k", [10]).save(10, lambda: {"weights": torch.arange(20.0), "epoch": 10})
+    return ["training-k-10.pt"]
+
+
+def _read_checkpoint(folder: Path, name: str) -> None:
+    from cosmo.experts._checkpoints import Checkpoints
+
+    Checkpoints(folder, "k", [10]).last(0, 10)
+
+
+FORMATS = {
+    "model": Format(_model, _load),
+    "model card": Format(_model, _card),
+    "model with a forged document": Format(_document, _load_forged, writes=True, damage=mutate_json),
+    "MATLAB 5": Format(_xlsa17, _read_xlsa17),
+    "MATLAB 5, compressed": Format(_xlsa17_compressed, _read_xlsa17),
+    "MATLAB 7.3": Format(_xlsa17_hdf5, _read_xlsa17),
+    "npz, npy": Format(_arrays, _read_table),
+    "CSV, JSON": Format(_tables, _read_table),
+    "plain data set": Format(_plain, lambda folder, name: read_plain(folder)),
+    "predictions": Format(_predictions, lambda folder, name: read_predictions(folder, "test")),
+    "descriptions": Format(_descriptions, lambda folder, name: read_descriptions(folder / name)),
+    "project": Format(_project, lambda folder, name: read_project(folder / "cosmo.toml").load()),
+    "pictures": Format(_pictures, _read_pictures),
+    "table of pictures": Format(_picture_table, lambda folder, name: read_image_table(folder / name)),
+    "cache": Format(_cache, _read_cache, writes=True),
+    "feature store": Format(_features, _read_features, writes=True),
+    "checkpoints": Format(_checkpoint, _read_checkpoint, writes=True, needs="torch"),
+}
