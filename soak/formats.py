@@ -292,7 +292,6 @@ def _read_features(folder: Path, name: str) -> None:
 
 def _checkpoint(folder: Path) -> list[str]:
     import torch
-
     from cosmo.experts._checkpoints import Checkpoints
 
     Checkpoints(folder, "k", [10]).save(10, lambda: {"weights": torch.arange(20.0), "epoch": 10})
