@@ -293,9 +293,6 @@ class TestArrays:
             cache.arrays(kind, key, lambda name=kind + key: {"v": np.array(name)})
         assert str(cache.arrays("a", "y", never)["v"]) == "ay"
         assert str(cache.arrays("b", "x", never)["v"]) == "bx"
-        assert cache.has("a", "x")
-        assert not cache.has("a", "z")
-        assert not cache.has("c", "x")
 
     @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
     def test_a_failure_leaves_nothing(self, error: type[BaseException], cache: Cache):
@@ -305,7 +302,6 @@ class TestArrays:
         with pytest.raises(error):
             cache.arrays("kind", "key", failing)
         assert os.listdir(cache.folder) == []
-        assert not cache.has("kind", "key")
 
     def damaged(self, cache: Cache, change: Any, caplog: pytest.LogCaptureFixture) -> None:
         """Check that an entry whose bytes were changed is computed again, and kept."""

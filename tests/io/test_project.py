@@ -1,4 +1,4 @@
-"""Projects: what a file says, what is read, what is held back."""
+"""Project files: keys, samples, held-out test samples, training."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class TestFile:
     def test_commented_lines_of_starters_are_keys(self, kind: str, tmp_path: Path):
         write_starter(kind, tmp_path)
         path = tmp_path / "cosmo.toml"
-        said = [line.removeprefix("# ") for line in path.read_text().splitlines()[2:]]
-        path.write_text("\n".join(line for line in said if not line.startswith("test =")))
+        lines = [line.removeprefix("# ") for line in path.read_text().splitlines()[2:]]
+        path.write_text("\n".join(line for line in lines if not line.startswith("test =")))
         project = read_project(path)
         entries = tomllib.loads(path.read_text())
         assert len(entries) >= 8
@@ -56,7 +56,7 @@ class TestFile:
         assert len(project.load().train) == 280
 
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "message"),
         [
             ("lable = 'fruit'", "unknown key 'lable'; did you mean 'label'?"),
             ("xyzzy = 1", "unknown key 'xyzzy'; known are samples, descriptions"),
@@ -74,12 +74,12 @@ class TestFile:
             ("label = ", "not a TOML file"),
         ],
     )
-    def test_mistakes_are_named(self, text: str, said: str, tmp_path: Path):
+    def test_mistakes_are_named(self, text: str, message: str, tmp_path: Path):
         path = toml(tmp_path, text)
         with pytest.raises(DataError) as error:
             read_project(path)
         assert str(error.value).startswith(f"{path}: ")
-        assert said in str(error.value)
+        assert message in str(error.value)
 
     def test_a_missing_key_and_a_missing_file(self, tmp_path: Path):
         path = tmp_path / "cosmo.toml"
@@ -111,7 +111,7 @@ class TestOptions:
         assert Project(tmp_path, tmp_path / "d.csv").sample_kind == "images"
 
 
-class TestHoldingBack:
+class TestHeldOut:
     def test_a_share_of_each_class_and_whole_classes(self, fruit: Path):
         project = read_project(fruit / "cosmo.toml")
         project = replace(project, test=None, test_share=0.25, hold_back=("plum", "lime"))

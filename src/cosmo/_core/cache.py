@@ -162,10 +162,6 @@ class Cache:
         _write(path, buffer.getvalue())
         return result
 
-    def has(self, kind: str, key: str) -> bool:
-        """Return whether arrays are in the cache."""
-        return self._path(kind, key, "npz").exists()
-
     def read(self, kind: str, key: str) -> dict[str, Any]:
         """Return a JSON document, or an empty one if it is not in the cache."""
         content = _read(self._path(kind, key, "json"))
