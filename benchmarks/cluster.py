@@ -38,7 +38,7 @@ def main() -> None:
     add = options.add_argument
     add("--rows", type=int, default=200_000)
     add("--features", type=int, default=256)
-    add("--partitions", type=int, nargs="+", default=[8, 2, 32, 128], help="the first for all engines")
+    add("--partitions", type=int, nargs="+", default=[8, 2, 32, 128], help="the first for all workers")
     add("--seen", type=int, default=100, help="classes with examples")
     add("--unseen", type=int, default=50, help="classes with a description only")
     add("--tasks", type=int, default=200, help="empty tasks, to see what one costs")
@@ -52,9 +52,11 @@ def main() -> None:
 
 
 def measure(folder: Path, args: argparse.Namespace, console: Console) -> Table:
-    """Print what is measured; return the table of engines and partitions."""
-    from cosmo._core.engines import DaskEngine, Engine, LocalEngine
-    from cosmo.io.partitions import predict_partitions
+    """Print what is measured; return the table of workers and partitions."""
+    from distributed import Client, LocalCluster
+
+    from cosmo._core.parallel import Workers, parallel_map
+    from cosmo.io.predict import predict_file
 
     usual, *others = args.partitions
     make(folder / "few", 800, 8, args)
@@ -62,14 +64,14 @@ def measure(folder: Path, args: argparse.Namespace, console: Console) -> Table:
         model = make(folder / f"rows-{count}", args.rows, count, args)
     size = sum(path.stat().st_size for path in (folder / f"rows-{usual}").iterdir())
     table = Table(title=f"{args.rows:,} rows x {args.features} features, {size / 2**20:.0f} MB of Parquet")
-    for name in ("engine", "partitions", "seconds", "rows/s", "ratio", "CPU µs a row", "ratio", "equal"):
-        table.add_column(name, justify="left" if name == "engine" else "right")
+    for name in ("workers", "partitions", "seconds", "rows/s", "ratio", "CPU µs a row", "ratio", "equal"):
+        table.add_column(name, justify="left" if name == "workers" else "right")
     first: list[float] = []
 
-    def predict(engine: Engine, name: str, count: int, used: Callable[[], float]) -> float:
+    def predict(workers: Workers | None, name: str, count: int, used: Callable[[], float]) -> float:
         sink = folder / f"{name}-{count}"
         start, cpu = time.monotonic(), used()
-        predict_partitions(model, folder / f"rows-{count}", sink, engine=engine)
+        predict_file(model, folder / f"rows-{count}", sink, workers=workers)
         wall, cpu = time.monotonic() - start, (used() - cpu) / args.rows
         first[:] = first or [wall, cpu]
         same = (
@@ -81,25 +83,29 @@ def measure(folder: Path, args: argparse.Namespace, console: Console) -> Table:
         )
         return cpu
 
-    predict(LocalEngine(), HERE, usual, time.process_time)
+    predict(None, HERE, usual, time.process_time)
     written = sum(path.stat().st_size for path in (folder / f"{HERE}-{usual}").iterdir())
     notes = []
-    for workers, name in ((1, "1 Dask worker"), (2, "2 Dask workers")):
+    for n_workers, name in ((1, "1 Dask worker"), (2, "2 Dask workers")):
         start = time.monotonic()
-        with DaskEngine("local", jobs=workers) as engine:
+        with (
+            LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as local,
+            Client(local) as client,
+        ):
+            workers = Workers(scheduler=local.scheduler_address)
             started = time.monotonic() - start
             # Imports are not counted, which come with the first rows.
-            predict_partitions(model, folder / "few", folder / f"few-{workers}", engine=engine)
-            used = lambda engine=engine: _cpu(engine)  # noqa: E731
-            cpu = predict(engine, name, usual, used)
-            if workers == 1:  # what cores of a cluster will take
-                per_row, most = cpu, max(engine._client.run(_peak).values())
+            predict_file(model, folder / "few", folder / f"few-{n_workers}", workers=workers)
+            used = lambda client=client: _cpu(client)  # noqa: E731
+            cpu = predict(workers, name, usual, used)
+            if n_workers == 1:  # what cores of a cluster will take
+                per_row, most = cpu, max(client.run(_peak).values())
                 notes.append(f"a worker: {started:.1f} s to start, {most:.0f} MB at its peak")
                 continue
             for count in others:
-                predict(engine, name, count, used)
+                predict(workers, name, count, used)
             start, before = time.monotonic(), time.process_time()
-            list(engine.map(_nothing, range(args.tasks), folder=folder))
+            list(parallel_map(_nothing, range(args.tasks), workers=workers, folder=folder))
             wall, cpu = time.monotonic() - start, time.process_time() - before
             wall, cpu = 1000 * wall / args.tasks, 1000 * cpu / args.tasks
             notes.append(f"a task: {wall:.1f} ms, {cpu:.1f} ms of CPU in the client and the scheduler")
@@ -130,8 +136,8 @@ def sizing(per_row: float, read: float, written: float, per_task: float) -> Tabl
 
 
 def draw(table: Table, file: Path) -> None:
-    """Draw speed against engines, and against the size of partitions."""
-    engines, counts = plotting.cells(table, "engine"), plotting.numbers(table, "partitions")
+    """Draw speed against workers, and against the size of partitions."""
+    engines, counts = plotting.cells(table, "workers"), plotting.numbers(table, "partitions")
     rates = plotting.numbers(table, "rows/s") / 1e3
     total = float(str(table.title).partition(" ")[0].replace(",", ""))
     figure, (axes,) = plotting.panels(1, 2, height=2.6, sharey=True)
@@ -174,8 +180,8 @@ def make(folder: Path, rows: int, partitions: int, args: argparse.Namespace) -> 
     return fit_model(draw_rows(codes), table.index[codes], table)
 
 
-def _cpu(engine: object) -> float:
-    return sum(engine._client.run(time.process_time).values())  # type: ignore[attr-defined]
+def _cpu(client: Any) -> float:
+    return sum(client.run(time.process_time).values())
 
 
 def _peak() -> float:

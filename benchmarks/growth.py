@@ -111,7 +111,7 @@ def model_of(world: World, size: Size) -> Any:
 
 def predict(size: Size) -> dict[str, float]:
     """Stream samples from a file to a file of predictions."""
-    from cosmo.io.streaming import predict_stream
+    from cosmo.io.predict import predict_file
 
     world = World(size)
     model = model_of(world, size)
@@ -123,7 +123,7 @@ def predict(size: Size) -> dict[str, float]:
             piece[:] = world.rows(world.rng.integers(size.classes, size=len(piece)))
         rows.flush()
         del rows, piece
-        return measured(lambda: predict_stream(model, source, Path(folder, "answers.parquet")))
+        return measured(lambda: predict_file(model, source, Path(folder, "answers.parquet")))
 
 
 def curve(size: Size) -> dict[str, float]:

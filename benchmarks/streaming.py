@@ -1,6 +1,6 @@
 """Streaming predictions: memory, speed, and what a killed run costs.
 
-Writes a Parquet file of made-up features, predicts it with `predict_stream` in a process of its own, kills
+Writes a Parquet file of made-up features, predicts it with `predict_file` in a process of its own, kills
 others (SIGKILL) at random moments, lets them go on, and compares the results byte by byte. The CPU time of a
 row is compared with that of `Model.predict` on rows that are in memory already, in the same process.
 
@@ -51,14 +51,14 @@ def main() -> None:
 
 def work(model: Path, source: Path, sink: Path) -> None:
     from cosmo.io.model import Model
-    from cosmo.io.streaming import predict_stream
+    from cosmo.io.predict import predict_file
 
     loaded = Model.load(model)
-    before, start = _peak(), time.process_time()
-    summary = predict_stream(loaded, source, sink, report=lambda line: print(line, file=sys.stderr))
-    cpu, peak = time.process_time() - start, _peak()
+    before, wall, start = _peak(), time.monotonic(), time.process_time()
+    summary = predict_file(loaded, source, sink)
+    wall, cpu, peak = time.monotonic() - wall, time.process_time() - start, _peak()
     figures = {"before": before, "peak": peak, "rows": summary.rows, "found": summary.found, "cpu": cpu}
-    print(json.dumps({**figures, "seconds": summary.seconds, "in memory": in_memory(loaded, source)}))
+    print(json.dumps({**figures, "seconds": wall, "in memory": in_memory(loaded, source)}))
 
 
 def in_memory(model: Any, source: Path) -> float:

@@ -132,12 +132,12 @@ def _lago(variant: str) -> None:
 
 
 def _partition() -> None:
-    from cosmo.io.partitions import predict_partitions
+    from cosmo.io.predict import predict_file
 
     args = argparse.Namespace(features=256, seen=100, unseen=50)
     with tempfile.TemporaryDirectory() as folder:
         model = cluster.make(Path(folder, "rows"), 100_000, 1, args)
-        predict_partitions(model, Path(folder, "rows"), Path(folder, "answers"))
+        predict_file(model, Path(folder, "rows"), Path(folder, "answers"))
 
 
 def _grow(work: str, **size: int) -> None:
@@ -153,13 +153,13 @@ WORK: dict[str, tuple[str, Callable[[], None]]] = {
     "choice of ESZSL's regularisers": ("select", _eszsl),
     "LAGO, soft groups": ("ours", lambda: _lago("semantic-soft")),
     "LAGO, hard groups": ("ours", lambda: _lago("semantic-hard")),
-    "stream, 16 features": ("predict_stream", lambda: _grow("predict", samples=200_000, features=16)),
-    "stream, 2048 features": ("predict_stream", lambda: _grow("predict", features=2048)),
-    "stream, 21,000 classes": ("predict_stream", lambda: _grow("predict", samples=5000, classes=21_000)),
+    "stream, 16 features": ("predict_file", lambda: _grow("predict", samples=200_000, features=16)),
+    "stream, 2048 features": ("predict_file", lambda: _grow("predict", features=2048)),
+    "stream, 21,000 classes": ("predict_file", lambda: _grow("predict", samples=5000, classes=21_000)),
     "curve, 10^7 samples": ("curve.<locals>.best", lambda: _grow("curve", samples=10**7)),
     "fit, 8000 samples": ("fit_model", lambda: _grow("fit", samples=8000)),
     "fit, 1024 features": ("fit_model", lambda: _grow("fit", samples=4000, features=1024)),
-    "a partition of Parquet": ("predict_partitions", _partition),
+    "a partition of Parquet": ("predict_file", _partition),
 }
 """The function whose time is divided, and the work."""
 

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from cosmo.data import DataError
-from cosmo.data.batches import open_batches
+from cosmo.data.samples import file_fingerprint, open_batches
 
 TABLE = pd.DataFrame({"id": [f"{k:02}" for k in range(23)], "a": range(23), "b": np.arange(23) / 2})
 
@@ -53,7 +53,6 @@ def test_arrays_from_any_batch_on(tmp_path: Path, order: Any, start: int):
     np.savez_compressed(tmp_path / "c.npz", X=rows)
     for name in ("a.npy", "b.npz", "c.npz"):
         batches = open_batches(tmp_path / name)
-        assert batches.n_rows == 23
         found = [batch.items for batch in batches.read(5, start)]
         assert len(found) == len(range(start, 23, 5))
         if found:
@@ -87,13 +86,13 @@ def test_semicolons_quotes_and_line_breaks(tmp_path: Path):
     assert (batch.items, batch.kept) == (["a;b\nc", "plain"], {"n": ["1", "2"]})
 
 
-def test_identity_follows_the_content(tmp_path: Path):
+def test_fingerprint_follows_the_content(tmp_path: Path):
     path = write(tmp_path / "t.csv")
-    first, state = open_batches(path).identity(), path.stat()
-    assert open_batches(path).identity() == first
+    first, state = file_fingerprint([path]), path.stat()
+    assert file_fingerprint([path]) == first
     path.write_text(path.read_text().replace("22,11.0", "22,11.5"))
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert open_batches(path).identity() != first
+    assert file_fingerprint([path]) != first
 
 
 @pytest.mark.parametrize(
@@ -113,7 +112,7 @@ def test_identity_follows_the_content(tmp_path: Path):
             "no column 'c' and 1 more; there are 'a', 'b'",
         ),
         ("t.csv", b"a\n\xff\n", {"kind": "text", "column": "a"}, "UTF-8"),
-        ("t.csv", b"a,b\n1,2\n", {"kind": "text"}, "no column is called text; say by --text"),
+        ("t.csv", b"a,b\n1,2\n", {"kind": "text"}, "no column is called text; name the column of the text"),
         ("t.csv", b"path,b\n,2\n", {"kind": "images"}, "row 1 is nan, not a path"),
         ("t.jsonl", b'{"a": 1}\n{"a": \n', {}, "line 2 is not JSON"),
         ("t.jsonl", b"[1]\n", {}, "line 1 is not an object"),
@@ -123,8 +122,8 @@ def test_identity_follows_the_content(tmp_path: Path):
         ("t.npy", b"nonsense", {}, "t.npy: damaged"),
         ("t.npz", b"nonsense", {}, "t.npz: damaged"),
         ("t.npy", b"nonsense", {"keep": ["id"]}, "an array has no columns to keep"),
-        ("t.txt", b"x", {}, "t.txt: features come from one of .csv"),
-        ("t.npy", b"x", {"kind": "text"}, "t.npy: text come from one of"),
+        ("t.txt", b"x", {}, "t.txt: a table is one of .csv"),
+        ("t.npy", b"x", {"kind": "text"}, "t.npy: a table is one of"),
     ],
 )
 def test_what_is_wrong(tmp_path: Path, name: str, content: bytes, options: dict[str, Any], message: str):
@@ -148,7 +147,7 @@ def test_damage_in_the_middle(tmp_path: Path):
 def test_nothing_there(tmp_path: Path):
     with pytest.raises(DataError, match="no such file or folder"):
         open_batches(tmp_path / "no.csv")
-    with pytest.raises(DataError, match="a folder has pictures"):
+    with pytest.raises(DataError, match="a folder has images"):
         open_batches(tmp_path)
     np.savez(tmp_path / "a.npz", Z=np.ones(3))
     with pytest.raises(DataError, match="no array X; there are Z"):

@@ -17,9 +17,11 @@ FRAME = pd.DataFrame({"label": ["=1", "b"], "probability": [1 / 3, 1e-9]})
 
 @pytest.mark.parametrize("cell", ["=1+2", "+x", "-x", "@now", "\tx", "\rx", '=HYPERLINK("a","b")'])
 def test_formulas_are_disarmed(cell: str):
-    (row,) = csv.reader(io.StringIO(CsvWriter().rows({"id": [cell]}, FRAME[:1]).decode(), newline=""))
+    (row,) = csv.reader(io.StringIO(CsvWriter().encode({"id": [cell]}, FRAME[:1]).decode(), newline=""))
     assert row == [f"'{cell}", "'=1", "0.333333"]
-    (row,) = csv.reader(io.StringIO(CsvWriter(raw=True).rows({"id": [cell]}, FRAME[:1]).decode(), newline=""))
+    (row,) = csv.reader(
+        io.StringIO(CsvWriter(raw=True).encode({"id": [cell]}, FRAME[:1]).decode(), newline="")
+    )
     assert row == [cell, "=1", "0.333333"]
 
 
@@ -36,13 +38,13 @@ def test_formulas_are_disarmed(cell: str):
     ],
 )
 def test_other_cells_come_through(value: Any, cell: str):
-    (row,) = csv.reader(io.StringIO(CsvWriter().rows({"id": [value]}, FRAME[1:]).decode(), newline=""))
+    (row,) = csv.reader(io.StringIO(CsvWriter().encode({"id": [value]}, FRAME[1:]).decode(), newline=""))
     assert row == [cell, "b", "1e-09"]
 
 
 def test_lines_have_any_value_and_any_name():
     values = [None, {"a": ["é", 1.5]}]
-    lines = make_writer(Path("x.jsonl")).rows({'100 % "x"': values}, FRAME).decode().splitlines()
+    lines = make_writer(".jsonl").encode({'100 % "x"': values}, FRAME).decode().splitlines()
     found = [json.loads(line) for line in lines]
     assert [line['100 % "x"'] for line in found] == values
     assert [line["label"] for line in found] == ["=1", "b"]
@@ -62,11 +64,12 @@ def test_lines_have_any_value_and_any_name():
 def test_parquet_finds_a_type_for_all_parts(tmp_path: Path, parts: list[Any], expected: list[Any]):
     import pyarrow.parquet
 
-    writer = make_writer(tmp_path / "x.parquet")
+    writer = make_writer(".parquet")
     paths = []
     for k, values in enumerate(parts):
         paths.append(tmp_path / str(k))
-        paths[-1].write_bytes(writer.rows({"id": values}, FRAME))
+        batch = writer.encode({"id": values}, FRAME)
+        paths[-1].write_bytes(writer.file_content([batch], ["id", "label", "probability"]))
     writer.join(paths, ["id", "label", "probability"], tmp_path / "x.parquet")
     table = pyarrow.parquet.read_table(tmp_path / "x.parquet")
     assert table["id"].to_pylist() == expected
@@ -74,5 +77,5 @@ def test_parquet_finds_a_type_for_all_parts(tmp_path: Path, parts: list[Any], ex
 
 
 def test_unknown_kind():
-    with pytest.raises(DataError, match=r"out.xls: predictions go to a .csv, .jsonl or .parquet"):
-        make_writer(Path("out.xls"))
+    with pytest.raises(DataError, match=r"predictions go to a .csv, .jsonl or .parquet"):
+        make_writer(".xls")

@@ -6,8 +6,6 @@ import os
 import secrets
 from pathlib import Path
 
-_mark = ""  # in the names of the drafts of this process
-
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file atomically: readers see the old content or the new one, never a part.
@@ -32,19 +30,7 @@ def write_whole(path: Path, content: bytes) -> None:
 def draft_of(path: Path) -> Path:
     """Return a unique hidden name beside a file, for a draft of it."""
     # Process numbers are not unique: machines may share the disk.
-    return path.with_name(f".{path.name}.{_mark}{secrets.token_hex(4)}")
-
-
-def mark_drafts(mark: str) -> None:
-    """Put a mark into the names of the drafts of this process."""
-    global _mark
-    _mark = mark
-
-
-def remove_drafts(folder: Path, mark: str) -> None:
-    """Remove the drafts of processes with this mark from a folder and its subfolders."""
-    for draft in folder.rglob(f".*.{mark}*"):
-        draft.unlink(missing_ok=True)
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
 
 
 def sync(path: Path) -> None:

@@ -72,8 +72,8 @@ def run(args: argparse.Namespace) -> int:
     if args.out:
         # The writer prevents CSV formula injection by names of classes.
         table, csv = found.predictions, CsvWriter()
-        head = csv.head(["row", *map(str, table.columns)]).encode()
-        write_whole(Path(args.out), head + csv.rows({"row": table.index.tolist()}, table))
+        rows = csv.encode({"row": table.index.tolist()}, table)
+        write_whole(Path(args.out), csv.file_content([rows], ["row", *map(str, table.columns)]))
     if args.json:
         print(json.dumps(found.to_dict(), indent=2))
         return 0

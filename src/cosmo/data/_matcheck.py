@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator
 from itertools import islice
 from typing import TypeAlias
 
-from cosmo.data._packed import most_bytes
+from cosmo.data._tablefile import max_unpacked_bytes
 
 __all__ = ["check_v4", "check_v5"]
 
@@ -122,7 +122,7 @@ def _elements(body: memoryview, size: int, order: str, *, align: int = 8) -> Ite
 
 def _inflate(packed: memoryview, order: str) -> _Element:
     """Return a compressed element; of real numbers the start is enough, all tags are in it."""
-    most = most_bytes(len(packed))
+    most = max_unpacked_bytes(len(packed))
     inflated = zlib.decompressobj().decompress(packed, 1024)
     category, n_imaginary = _category(memoryview(inflated)[8:], order)
     if n_imaginary or category not in _NUMBERS:

@@ -19,7 +19,7 @@ from scipy.io.matlab import matfile_version
 
 from cosmo._core.files import sync
 from cosmo.data._matcheck import check_v4, check_v5
-from cosmo.data._packed import most_bytes
+from cosmo.data._tablefile import max_unpacked_bytes
 from cosmo.data.dataset import DataError
 
 __all__ = ["MatFile", "cell_array", "field_names", "read_mat", "storable", "write_mat_files"]
@@ -304,7 +304,7 @@ def _load(path: Path, fields: Sequence[str]) -> dict[str, Any]:
 
 
 def _load_hdf5(path: Path, fields: Sequence[str]) -> dict[str, Any]:
-    most = most_bytes(path.stat().st_size)
+    most = max_unpacked_bytes(path.stat().st_size)
     with h5py.File(path, "r") as file:
         for field in fields:
             if isinstance(file.get(field, getlink=True), h5py.ExternalLink):

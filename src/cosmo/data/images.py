@@ -26,7 +26,7 @@ _SUFFIXES = (
     *(".avif", ".bmp", ".dib", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png"),
     *(".pnm", ".ppm", ".tga", ".tif", ".tiff", ".webp"),
 )
-_PATH_NAMES = ("path", "image", "file", "filename")
+PATH_NAMES = ("path", "image", "file", "filename")
 _MAX_LISTED = 10
 _DRAFT = 2  # a JPEG may be decoded smaller, down to this multiple of the size needed
 
@@ -124,10 +124,10 @@ def read_image_table(
     """
     path = Path(path)
     table = read_table(path)
-    column = find_column(table, image, _PATH_NAMES, str(path), "paths")
+    column = find_column(table, image, PATH_NAMES, str(path), "paths")
     if column is None:
         raise DataError(
-            f"{path}: no column is called {', '.join(_PATH_NAMES)}; name the column of the paths, one of "
+            f"{path}: no column is called {', '.join(PATH_NAMES)}; name the column of the paths, one of "
             f"{', '.join(map(repr, table.columns))}"
         )
     for row, name in enumerate(table[column], start=1):

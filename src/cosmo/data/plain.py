@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo._core.files import sync
-from cosmo.data._packed import check_members
+from cosmo.data._tablefile import check_npz
 from cosmo.data.dataset import DataError, GZSLDataset, Split
 
 __all__ = ["read_plain", "write_plain"]
@@ -198,7 +198,7 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise DataError(f"{path}: no such file; a plain data set has it, {_DESCRIPTIONS} and {_SPLIT}")
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            check_members(path, file.zip.infolist())
+            check_npz(path, file.zip.infolist())
             missing = [name for name in ("X", "y") if name not in file.files]
             if missing:
                 raise DataError(f"{path}: no array {missing[0]}; there are {', '.join(file.files) or 'none'}")

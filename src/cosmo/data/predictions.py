@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo._core.validation import as_class_index, check_probabilities
-from cosmo.data._packed import check_members
+from cosmo.data._tablefile import check_npz
 from cosmo.data.dataset import DataError
 
 __all__ = ["StagePredictions", "read_predictions", "stack_predictions"]
@@ -173,7 +173,7 @@ class _Archive:
             raise DataError(f"{path}: no such file; .npz files in that folder: {others}")
         try:
             with path.open("rb") as raw, np.load(raw, allow_pickle=False) as archive:
-                check_members(path, archive.zip.infolist())
+                check_npz(path, archive.zip.infolist())
                 return cls(path, {entry: archive[entry] for entry in archive.files})
         except DataError:
             raise

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -9,13 +12,25 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from cosmo._core.validation import check_features, first_bad
+from cosmo.data._tablefile import TABLE_SUFFIXES, Columns, TableFile, data_errors, table_suffix
 from cosmo.data.dataset import DataError
-from cosmo.data.images import read_image_folder, read_image_table
-from cosmo.data.tables import read_features, read_texts
-
-__all__ = ["Kind", "ProjectData", "SampleSet", "read_samples"]
+from cosmo.data.images import PATH_NAMES, read_image_folder, read_image_table
+from cosmo.data.tables import (
+    ARRAY_SUFFIXES,
+    LABEL_NAMES,
+    TEXT_NAMES,
+    as_numbers,
+    has_numbers,
+    load_arrays,
+    read_features,
+    read_texts,
+)
 
 Kind = Literal["features", "text", "images"]
+
+_FINGERPRINT_BLOCKS, _BLOCK = 64, 1 << 16  # bytes of a file that its fingerprint is computed from
+_ITEM_NAMES = {"text": TEXT_NAMES, "images": PATH_NAMES}
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,3 +135,241 @@ def read_samples(
         raise DataError(
             f"{error}; name the column of texts (text, --text) or pictures (image, --image)"
         ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Consecutive samples.
+
+    Parameters
+    ----------
+    start : int
+        Position of the first one, from 0.
+    items : array of shape (n_rows, n_features), list of texts, or list of paths
+    kept : dict
+        Values of the columns to keep, by column.
+    share : float
+        Part of the source that has been read, from 0 to 1.
+    """
+
+    start: int
+    items: Any
+    kept: Columns
+    share: float
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Samples that are read in batches; see `open_batches`.
+
+    Parameters
+    ----------
+    source : Path
+    files : list of Path
+        Files that the samples are read from.
+    keep : list of str
+        Columns that come with the samples.
+    row_groups : list of int or None
+        Rows of each row group of a Parquet file.
+    reader : callable
+        Yields items, columns and the share read, for a batch size and a start.
+    """
+
+    source: Path
+    files: Sequence[Path]
+    keep: list[str]
+    row_groups: list[int] | None
+    reader: Callable[[int, int], Iterator[tuple[Any, Columns, float]]]
+
+    def read(self, size: int, start: int = 0, stop: int | None = None) -> Iterator[Batch]:
+        """Yield batches of `size` samples from `start`, a multiple of `size`, to `stop`."""
+        with data_errors(self.source):
+            for items, kept, share in self.reader(size, start):
+                n_rows = len(items) if stop is None else min(len(items), stop - start)
+                yield Batch(start, items[:n_rows], {name: kept[name][:n_rows] for name in kept}, share)
+                start += n_rows
+                if start == stop:
+                    return
+            if start == 0:
+                raise DataError(f"{self.source}: the table has no rows")
+
+
+def file_fingerprint(paths: Sequence[Path]) -> str:
+    """Return a digest of the sizes and modification times of files, and of parts of a single file."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        state = path.stat()
+        digest.update(f"{path.name} {state.st_size} {state.st_mtime_ns}\n".encode())
+        if len(paths) == 1:
+            with path.open("rb") as file:
+                for k in range(_FINGERPRINT_BLOCKS):
+                    file.seek(state.st_size * k // _FINGERPRINT_BLOCKS)
+                    digest.update(file.read(_BLOCK))
+    return digest.hexdigest()
+
+
+def open_batches(
+    source: str | os.PathLike[str],
+    kind: Kind = "features",
+    *,
+    column: str | None = None,
+    features: Sequence[str] | None = None,
+    n_features: int | None = None,
+    label: str | None = None,
+    keep: Sequence[str] = (),
+) -> Batches:
+    r"""Open samples that are read in batches, so that they need not fit into memory.
+
+    Parameters
+    ----------
+    source : path
+        A table, see `cosmo.data.read_table`; for features also an `.npy`, or an `.npz` with the array `X`
+        (which, like `.json`, is read whole); for images also a folder, or one image.
+    kind : {"features", "text", "images"}, default="features"
+    column : str or None, default=None
+        Column of texts or paths; by default one with a usual name.
+    features : list of str or None, default=None
+        Columns of features; by default all with numbers except `label` and `keep`.
+    n_features : int or None, default=None
+        Required number of features.
+    label : str or None, default=None
+        Column that is not a feature; by default the one named "label" or "class".
+    keep : list of str, default=()
+        Columns to return with the samples: as text from CSV, else as in the file. Images of a folder have
+        the column "path".
+
+    Returns
+    -------
+    Batches
+
+    Raises
+    ------
+    DataError
+        With the file, and the row (from 1, without the header) and column of an invalid value.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "few.csv")
+    ...     _ = path.write_text("id,a,b\n007,1,2\n008,3,4\n009,5,6\n")
+    ...     batches = list(open_batches(path, features=["a", "b"], keep=["id"]).read(2))
+    >>> [batch.items.tolist() for batch in batches], batches[1].kept
+    ([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]]], {'id': ['009']})
+    """
+    source, keep = Path(source), list(dict.fromkeys(keep))
+    if not source.exists():
+        raise DataError(f"{source}: no such file or folder")
+    suffix = table_suffix(source)
+    if kind == "images" and (source.is_dir() or suffix not in TABLE_SUFFIXES):
+        return _image_batches(source, keep)
+    if source.is_dir():
+        raise DataError(f"{source}: a folder has images; {kind} come from a file")
+    if kind == "features" and suffix in ARRAY_SUFFIXES:
+        return _array_batches(source, keep, n_features)
+    table = TableFile(source)
+    with data_errors(source):
+        columns = _choose_columns(table, kind, column, features, n_features, label, keep)
+
+        def read(size: int, start: int) -> Iterator[tuple[Any, Columns, float]]:
+            for frame, kept, share in table.frames(size, start, columns, keep, text=kind != "features"):
+                yield _items(source, kind, frame, start), kept, share
+                start += len(frame)
+
+        return Batches(source, [source], keep, table.row_groups(), read)
+
+
+def _image_batches(source: Path, keep: list[str]) -> Batches:
+    for name in keep:
+        if name != "path":
+            raise DataError(f"{source}: there is no column {name!r}; images have the column 'path'")
+    paths, home = (read_image_folder(source)[0], source) if source.is_dir() else ([source], source.parent)
+
+    def read(size: int, start: int) -> Iterator[tuple[Any, Columns, float]]:
+        for first in range(start, len(paths), size):
+            batch = paths[first : first + size]
+            names = [path.relative_to(home).as_posix() for path in batch]
+            yield batch, {"path": names}, (first + len(batch)) / len(paths)
+
+    return Batches(source, paths, ["path"], None, read)
+
+
+def _array_batches(source: Path, keep: list[str], n_features: int | None) -> Batches:
+    if keep:
+        raise DataError(f"{source}: an array has no columns to keep, such as {keep[0]!r}; rows are numbered")
+    X, _ = load_arrays(source)
+    if X.ndim != 2 or X.dtype.kind not in "fiub" or not len(X):
+        raise DataError(f"{source}: rows of numbers are needed, got {X.dtype} of shape {X.shape}")
+    if n_features not in (None, X.shape[1]):
+        raise DataError(f"{source}: rows have {X.shape[1]} features, the model takes {n_features}")
+
+    def read(size: int, start: int) -> Iterator[tuple[Any, Columns, float]]:
+        for first in range(start, len(X), size):
+            try:
+                rows = check_features(X[first : first + size], name="X")
+            except ValueError as error:
+                raise DataError(f"{source}, from row {first + 1} on: {error}") from error
+            yield rows, {}, (first + len(rows)) / len(X)
+
+    return Batches(source, [source], keep, None, read)
+
+
+def _choose_columns(
+    table: TableFile,
+    kind: Kind,
+    column: str | None,
+    features: Sequence[str] | None,
+    n_features: int | None,
+    label: str | None,
+    keep: list[str],
+) -> list[str]:
+    """Return the columns of features, or the one of texts or paths."""
+    names, source = table.names(), table.path
+    shown = ", ".join(map(repr, names[:8])) + (" …" if len(names) > 8 else "")
+    required = [*keep, *(features or ()), *([] if column is None else [column])]
+    missing = [name for name in required if name not in names]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise DataError(f"{source}: there is no column {missing[0]!r}{more}; there are {shown}")
+    if kind != "features":
+        usual = _ITEM_NAMES[kind]
+        column = column or next((name for name in usual if name in names), None)
+        if column is None:
+            option = "--text" if kind == "text" else "--image"
+            raise DataError(
+                f"{source}: no column is called {' or '.join(usual)}; name the column of the {kind} by "
+                f"{option}: {shown}"
+            )
+        return [column]
+    if features is None:
+        excluded = {*keep, label or next((name for name in LABEL_NAMES if name in names), None)}
+        others = [name for name in names if name not in excluded]
+        first = next((frame for frame, _, _ in table.frames(1000, 0, others)), pd.DataFrame())
+        features = [name for name in first.columns if has_numbers(first[name])]
+    if not features or n_features not in (None, len(features)):
+        raise DataError(
+            f"{source}: {len(features)} columns of numbers, but rows of {n_features or 'some'} features are "
+            "needed; --keep columns that are not features, or drop them"
+        )
+    return list(features)
+
+
+def _items(source: Path, kind: Kind, frame: pd.DataFrame, start: int) -> Any:
+    """Return the features, texts or paths of a frame whose first row is `start`."""
+    if kind == "features":
+        if all(dtype.kind in "iufb" for dtype in frame.dtypes):
+            with np.errstate(over="ignore"):
+                values = frame.to_numpy(np.float32)
+            if first_bad(values) is None:
+                return values
+        return as_numbers(frame, str(source), start=start).to_numpy()
+    cells = frame.iloc[:, 0].tolist()
+    if kind == "text":
+        return ["" if pd.isna(text) else text for text in cells]
+    for row, name in enumerate(cells, start=start + 1):
+        if not isinstance(name, str) or not name.strip():
+            raise DataError(f"{source}: row {row} is {name!r}, not a path; fill or drop it")
+    return [source.parent / name for name in cells]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,31 +11,37 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cosmo._core.extras import MissingExtra, require
 from cosmo._core.validation import check_features, first_bad
-from cosmo.data._packed import check_gzip, check_members, check_parquet
+from cosmo.data._tablefile import TableFile, check_npz, data_errors
 from cosmo.data.dataset import DataError
 
 __all__ = ["read_features", "read_table", "read_texts"]
 
-_LABEL_NAMES = ("label", "class")
-_TEXT_NAMES = ("text",)
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_PARQUET = (".parquet", ".pq")
-_LINES = (".jsonl", ".ndjson")
+LABEL_NAMES = ("label", "class")
+TEXT_NAMES = ("text",)
+ARRAY_SUFFIXES = (".npy", ".npz")
 _SHOWN = 8
 
 
 def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
-    r"""Read a table: `.csv`, `.tsv`, `.parquet` (`.pq`), `.json` (a list of objects) or `.jsonl` (`.ndjson`).
+    r"""Read a table.
 
     Text files are UTF-8 and may be compressed (`.csv.gz`). CSV cells may be separated by semicolons. Only
     an empty cell counts as missing: "NA" and "None" are names like others.
 
+    Parameters
+    ----------
+    path : path
+        A `.csv`, `.tsv`, `.parquet` (`.pq`), `.json` (a list of objects) or `.jsonl` (`.ndjson`).
+
+    Returns
+    -------
+    DataFrame
+
     Raises
     ------
     DataError
-        Naming the file and what is wrong with it.
+        With the name of the file and what is wrong with it.
 
     Examples
     --------
@@ -50,35 +53,12 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     0   0.3   cat
     1   0.7   dog
     """
-    path = Path(path)
-    kind = _kind(path)
-    if not path.is_file():
-        raise DataError(f"{path}: no such file" if not path.exists() else f"{path}: a folder, not a table")
-    if path.stat().st_size == 0:
-        raise DataError(f"{path}: the file is empty")
-    try:
-        if path.suffix.lower() == ".gz":
-            check_gzip(path)
-        if kind in _SEPARATORS:
-            table = _read_csv(path, _SEPARATORS[kind])
-        elif kind in _PARQUET:
-            require("pyarrow")
-            check_parquet(path)
-            table = pd.read_parquet(path, engine="pyarrow")
-            if not isinstance(table.index, pd.RangeIndex):
-                table = table.reset_index()
-            table.select_dtypes(exclude="number").astype(object)  # texts are not looked at before
-        else:
-            table = _read_json(path, lines=kind in _LINES)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 text; save it as CSV UTF-8 ({error})") from error
-    except (DataError, MissingExtra):
-        raise
-    except Exception as error:  # what a damaged file raises depends on where it is damaged
-        raise DataError(f"{path}: damaged, cut short or not of its kind: {error}") from error
-    if table.shape[0] == 0 or table.shape[1] == 0:
-        raise DataError(f"{path}: the table has no {'rows' if table.shape[1] else 'columns'}")
-    return table
+    table = TableFile(path)
+    with data_errors(table.path):
+        frames = [frame for frame, _, _ in table.frames()]
+    if not sum(map(len, frames)) or not frames[0].shape[1]:
+        raise DataError(f"{path}: the table has no {'columns' if sum(map(len, frames)) else 'rows'}")
+    return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
 
 
 def read_features(
@@ -95,12 +75,12 @@ def read_features(
     source : path or DataFrame
         A table, see `read_table`; an `.npz` with the arrays `X` (n_samples, n_features) and, optionally,
         `y` (n_samples,); or an `.npy` of shape (n_samples, n_features).
-    label : str, optional
-        Column of the labels in a table; by default the one that is called "label" or "class", if any.
-    features : str or list of str, optional
-        Columns of a table: those whose names begin like this, or a list of names. By default all but the
-        label that have a number in them.
-    labels : path, optional
+    label : str or None, default=None
+        Column of the labels in a table; by default the one named "label" or "class", if any.
+    features : str, list of str or None, default=None
+        Columns of a table: the beginning of their names, or a list of names. By default all columns with
+        numbers except the label.
+    labels : path or None, default=None
         Labels of an `.npy`: another `.npy`, or a text file with one label a line.
 
     Returns
@@ -112,7 +92,7 @@ def read_features(
     Raises
     ------
     DataError
-        Naming file, row (counted from 1, without the header) and column of what is not a number.
+        With file, row (from 1, without the header) and column of a value that is not a number.
 
     Examples
     --------
@@ -124,16 +104,15 @@ def read_features(
     if isinstance(source, pd.DataFrame):
         return _from_table(source, "the table", label, features)
     path = Path(source)
-    if path.suffix not in (".npz", ".npy"):
+    if path.suffix not in ARRAY_SUFFIXES:
         if labels is not None:
             raise DataError(
                 f"{path}: labels in a file of their own go with .npy; a table has them in a column"
             )
         return _from_table(read_table(path), str(path), label, features)
-    if path.suffix == ".npz":
-        X, y = _npz(path)
-    else:
-        X, y = _npy(path), None if labels is None else _label_file(Path(labels))
+    X, y = load_arrays(path)
+    if path.suffix == ".npy" and labels is not None:
+        y = _label_file(Path(labels))
     try:
         X = check_features(X, name="X")
     except ValueError as error:
@@ -157,15 +136,20 @@ def read_texts(
     ----------
     source : path or DataFrame
         See `read_table`.
-    text : str, optional
-        Column of the texts; by default the one that is called "text".
-    label : str, optional
-        Column of the labels; by default the one that is called "label" or "class", if any.
+    text : str or None, default=None
+        Column of the texts; by default the one named "text".
+    label : str or None, default=None
+        Column of the labels; by default the one named "label" or "class", if any.
+
+    Returns
+    -------
+    texts : list of str
+    y : Index of length n_samples, or None
 
     Raises
     ------
     DataError
-        Naming file and row (counted from 1, without the header) of an empty text or label.
+        With file and row (from 1, without the header) of an empty text or label.
 
     Examples
     --------
@@ -173,10 +157,14 @@ def read_texts(
     >>> texts, list(y)
     (['hello', 'bye'], ['greet', 'leave'])
     """
-    table, where = open_table(source)
-    column = find_column(table, text, _TEXT_NAMES, where, "text")
+    table, where = (
+        (source, "the table") if isinstance(source, pd.DataFrame) else (read_table(source), str(source))
+    )
+    column = find_column(table, text, TEXT_NAMES, where, "text")
     if column is None:
-        raise DataError(f"{where}: no column is called text; say which one has the texts: {_columns(table)}")
+        raise DataError(
+            f"{where}: no column is called text; name the column of the texts, one of {_columns(table)}"
+        )
     texts = table[column].tolist()
     for row, value in enumerate(texts, start=1):
         if not isinstance(value, str) or not value.strip():
@@ -186,27 +174,20 @@ def read_texts(
     return texts, table_labels(table, label, where)
 
 
-def open_table(source: str | os.PathLike[str] | pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return a table and what to call it in messages."""
-    if isinstance(source, pd.DataFrame):
-        return source, "the table"
-    return read_table(source), str(source)
-
-
 def find_column(
-    table: pd.DataFrame, asked: str | None, usual: Sequence[str], where: str, what: str
+    table: pd.DataFrame, name: str | None, usual: Sequence[str], where: str, what: str
 ) -> str | None:
-    """Return the column that was asked for, or the one with a usual name, or None."""
-    if asked is not None and asked not in table.columns:
-        raise DataError(f"{where}: there is no column {asked!r} for {what}; there are {_columns(table)}")
-    if asked is not None:
-        return asked
+    """Return a column by name, or the one with a usual name, or None."""
+    if name is not None and name not in table.columns:
+        raise DataError(f"{where}: there is no column {name!r} for {what}; there are {_columns(table)}")
+    if name is not None:
+        return name
     return next((name for name in usual if name in table.columns), None)
 
 
 def table_labels(table: pd.DataFrame, label: str | None, where: str) -> pd.Index | None:
     """Return the labels of a table, if it has any."""
-    column = find_column(table, label, _LABEL_NAMES, where, "labels")
+    column = find_column(table, label, LABEL_NAMES, where, "labels")
     return None if column is None else as_labels(table[column], where)
 
 
@@ -232,8 +213,10 @@ def as_labels(values: pd.Series, where: str) -> pd.Index:
     return pd.Index(texts)
 
 
-def as_numbers(table: pd.DataFrame, where: str, rows: Sequence[Any] | None = None) -> pd.DataFrame:
-    """Return a table as float32; `rows` are names for messages, by default numbers from 1."""
+def as_numbers(
+    table: pd.DataFrame, where: str, rows: Sequence[Any] | None = None, start: int = 0
+) -> pd.DataFrame:
+    """Return a table as float32; errors name a row by `rows`, or by its number after `start`."""
     values = np.empty(table.shape, dtype=np.float32)
     for place, (name, column) in enumerate(table.items()):
         numbers = _as_numeric(column)
@@ -242,7 +225,7 @@ def as_numbers(table: pd.DataFrame, where: str, rows: Sequence[Any] | None = Non
         bad = first_bad(values[:, [place]])
         if bad is not None:
             row, cell = bad[0], column.iloc[bad[0]]
-            named = f"row {row + 1}" if rows is None else f"{rows[row]!r}"
+            named = f"row {start + row + 1}" if rows is None else f"{rows[row]!r}"
             shown = repr(cell) if isinstance(cell, str) else str(cell)
             wrong = "empty" if pd.isna(cell) else f"{shown}, not a finite number"
             raise DataError(f"{where}: {named}, column {name!r} is {wrong}; correct, fill or drop it")
@@ -250,7 +233,7 @@ def as_numbers(table: pd.DataFrame, where: str, rows: Sequence[Any] | None = Non
 
 
 def has_numbers(column: pd.Series) -> bool:
-    """Tell whether any cell of a column is a number."""
+    """Return whether any cell of a column is a number."""
     return column.dtype.kind in "iufb" or bool(_as_numeric(column).notna().any())
 
 
@@ -270,7 +253,7 @@ def _from_table(
     table: pd.DataFrame, where: str, label: str | None, features: str | Sequence[str] | None
 ) -> tuple[pd.DataFrame, pd.Index | None]:
     y = table_labels(table, label, where)
-    taken = find_column(table, label, _LABEL_NAMES, where, "labels")
+    taken = find_column(table, label, LABEL_NAMES, where, "labels")
     if isinstance(features, str):
         names = [name for name in table.columns if str(name).startswith(features) and name != taken]
     elif features is not None:
@@ -285,81 +268,24 @@ def _from_table(
     return as_numbers(table[names], where), y
 
 
-def _kind(path: Path) -> str:
-    kind = Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
-    known = (*_SEPARATORS, *_PARQUET, ".json", *_LINES)
-    if kind not in known:
-        raise DataError(f"{path}: a table is one of {', '.join(known)}, by the end of its name")
-    return kind
-
-
-def _read_csv(path: Path, separator: str) -> pd.DataFrame:
-    options: dict[str, Any] = {"encoding": "utf-8-sig", "keep_default_na": False, "na_values": [""]}
-    header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, **options).iloc[0]
-    if len(header) == 1 and ";" in str(header[0]):
-        separator = ";"
-        header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, **options).iloc[0]
-    twice = header[header.duplicated() & header.notna()]
-    if len(twice):
-        raise DataError(f"{path}: two columns are called {twice.iloc[0]!r}; rename one")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(path, sep=separator, index_col=False, low_memory=False, **options)
-    except pd.errors.ParserWarning as error:
-        raise DataError(f"{path}: rows have more cells than the header, which has {len(header)}") from error
-
-
-def _read_json(path: Path, *, lines: bool) -> pd.DataFrame:
-    with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rt", encoding="utf-8-sig") as file:
-        if lines:
-            numbered = enumerate(file, start=1)
-            records = [_json_line(line, number, path) for number, line in numbered if line.strip()]
-        else:
-            records = json.load(file)
-    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        layout = "an object in each line" if lines else "a list of objects, one for each row"
-        raise DataError(f"{path}: a table of this kind is {layout}")
-    return pd.DataFrame(records)
-
-
-def _json_line(line: str, number: int, path: Path) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError as error:
-        raise DataError(f"{path}: line {number} is not JSON: {error}") from error
-
-
-def _npy(path: Path) -> NDArray[Any]:
-    try:
-        # Mapped, so that a file larger than the memory can be used.
-        return np.load(path, allow_pickle=False, mmap_mode="r")
-    except Exception as error:  # what a damaged file raises depends on where it is damaged
-        raise _unusable(path, error) from error
-
-
-def _npz(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    try:
+def load_arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Return the array of an `.npy`, or the arrays X and, if there is one, y of an `.npz`."""
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    with data_errors(path):
+        if path.suffix.lower() == ".npy":
+            # Mapped, so that it need not fit into memory.
+            return np.load(path, allow_pickle=False, mmap_mode="r"), None
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            check_members(path, file.zip.infolist())
+            check_npz(path, file.zip.infolist())
             if "X" not in file.files:
                 raise DataError(f"{path}: no array X; there are {', '.join(file.files) or 'none'}")
             return file["X"], file["y"] if "y" in file.files else None
-    except DataError:
-        raise
-    except Exception as error:  # as above; AttributeError: an array under the name of an archive
-        raise _unusable(path, error) from error
-
-
-def _unusable(path: Path, error: Exception) -> DataError:
-    if isinstance(error, FileNotFoundError):
-        return DataError(f"{path}: no such file")
-    return DataError(f"{path}: damaged, cut short, or holds objects: {error}")
 
 
 def _label_file(path: Path) -> NDArray[Any]:
     if path.suffix == ".npy":
-        return _npy(path)
+        return load_arrays(path)[0]
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Predictions as CSV, JSON lines or Parquet, in parts that can be joined."""
+"""Predictions as CSV, JSON lines or Parquet."""
 
 from __future__ import annotations
 
@@ -7,44 +7,48 @@ import json
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from cosmo._core.extras import require
-from cosmo.data.batches.base import Columns
+from cosmo.data._tablefile import Columns
 from cosmo.data.dataset import DataError
 
-__all__ = ["CsvWriter", "Writer", "make_writer"]
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what makes a spreadsheet take a cell for a formula
-_GROUP = 32  # parts in a row group of a Parquet file
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # Spreadsheets execute cells that begin with these.
+OUTPUT_SUFFIXES = (".csv", ".jsonl", ".ndjson", ".parquet", ".pq")
+_GROUP_ROWS = 1 << 18  # in a row group of a Parquet file
 
 
 class Writer(ABC):
-    """Turns kept columns and predictions into the bytes of a part, and parts into a file."""
+    """Encodes batches of predictions, and joins files of them."""
+
+    suffix: str
 
     @abstractmethod
-    def rows(self, kept: Columns, frame: pd.DataFrame) -> bytes:
-        """Return a part."""
+    def encode(self, kept: Columns, frame: pd.DataFrame) -> Any:
+        """Return kept columns and predictions of a batch in the form that `file_content` takes."""
 
     @abstractmethod
-    def join(self, parts: Sequence[Path], columns: Sequence[str], path: Path) -> None:
-        """Write a file of all parts; `columns` are named in it even if there are no parts."""
+    def file_content(self, batches: Sequence[Any], columns: Sequence[str]) -> bytes:
+        """Return the content of a file with encoded batches."""
+
+    @abstractmethod
+    def join(self, paths: Sequence[Path], columns: Sequence[str], path: Path) -> None:
+        """Write a file with the rows of others."""
 
 
-def make_writer(path: Path, *, raw: bool = False) -> Writer:
-    r"""Return the writer for a file, by the end of its name; `raw` as in `CsvWriter`.
+def make_writer(suffix: str, *, raw: bool = False) -> Writer:
+    r"""Return the writer for a suffix; `raw` as in `CsvWriter`.
 
     Examples
     --------
     >>> frame = pd.DataFrame({"label": ["cat"], "probability": [0.75]})
-    >>> make_writer(Path("out.jsonl")).rows({"row": [1]}, frame)
+    >>> make_writer(".jsonl").encode({"row": [1]}, frame)
     b'{"row": 1, "label": "cat", "probability": 0.75}\n'
     """
-    suffix = path.suffix.lower()
+    suffix = suffix.lower()
     if suffix == ".csv":
         return CsvWriter(raw=raw)
     if suffix in (".jsonl", ".ndjson"):
@@ -52,47 +56,53 @@ def make_writer(path: Path, *, raw: bool = False) -> Writer:
     if suffix in (".parquet", ".pq"):
         require("pyarrow")
         return _ParquetWriter()
-    raise DataError(f"{path}: predictions go to a .csv, .jsonl or .parquet, by the end of its name")
+    raise DataError(f"predictions go to a .csv, .jsonl or .parquet, not to {suffix!r}")
 
 
 class _TextWriter(Writer):
-    def join(self, parts: Sequence[Path], columns: Sequence[str], path: Path) -> None:
-        with path.open("wb") as file:
-            file.write(self.head(columns).encode())
-            for part in parts:
-                with part.open("rb") as content:
-                    shutil.copyfileobj(content, file)
+    def header(self, columns: Sequence[str]) -> bytes:
+        return b""
 
-    def head(self, columns: Sequence[str]) -> str:
-        """Return what stands before the rows."""
-        return ""
+    def file_content(self, batches: Sequence[Any], columns: Sequence[str]) -> bytes:
+        return b"".join([self.header(columns), *batches])
+
+    def join(self, paths: Sequence[Path], columns: Sequence[str], path: Path) -> None:
+        header = self.header(columns)
+        with path.open("wb") as file:
+            file.write(header)
+            for one in paths:
+                with one.open("rb") as content:
+                    content.seek(len(header))
+                    shutil.copyfileobj(content, file)
 
 
 class CsvWriter(_TextWriter):
-    """CSV in UTF-8, numbers with six digits.
+    """Write CSV in UTF-8, with six digits of numbers.
 
     Parameters
     ----------
-    raw : bool
-        Leave cells as they are. Else text that a spreadsheet would run as a formula gets an apostrophe in
-        front: whoever wrote the class names of a model should not have a say on the reader's computer.
+    raw : bool, default=False
+        Leave cells as they are. By default, text that a spreadsheet would execute as a formula is prefixed
+        by an apostrophe, which prevents CSV formula injection by class names.
 
     Examples
     --------
     >>> frame = pd.DataFrame({"label": ["=1+2", "-5"], "probability": [0.5, 1 / 3]})
-    >>> print(CsvWriter().rows({"row": [1, 2]}, frame).decode(), end="")
+    >>> print(CsvWriter().encode({"row": [1, 2]}, frame).decode(), end="")
     1,'=1+2,0.5
     2,-5,0.333333
     """
 
+    suffix = ".csv"
+
     def __init__(self, *, raw: bool = False) -> None:
         self._raw = raw
 
-    def head(self, columns: Sequence[str]) -> str:
-        """Return the header."""
-        return ",".join(map(self._cell, columns)) + "\n"
+    def header(self, columns: Sequence[str]) -> bytes:
+        """Return the first line."""
+        return (",".join(map(self._cell, columns)) + "\n").encode()
 
-    def rows(self, kept: Columns, frame: pd.DataFrame) -> bytes:
+    def encode(self, kept: Columns, frame: pd.DataFrame) -> bytes:
         """Return lines."""
         lines = map(",".join, zip(*_cells(kept, frame, self._cell), strict=True))
         return "".join(f"{line}\n" for line in lines).encode()
@@ -112,13 +122,16 @@ class CsvWriter(_TextWriter):
 
 
 class _LinesWriter(_TextWriter):
-    def rows(self, kept: Columns, frame: pd.DataFrame) -> bytes:
-        def cell(value: Any) -> str:
-            return json.dumps(value, ensure_ascii=False, default=str)
+    suffix = ".jsonl"
 
-        names = [cell(name).replace("%", "%%") for name in (*kept, *frame.columns)]
+    def encode(self, kept: Columns, frame: pd.DataFrame) -> bytes:
+        names = [_json(name).replace("%", "%%") for name in (*kept, *frame.columns)]
         template = "{" + ", ".join(f"{name}: %s" for name in names) + "}\n"
-        return "".join(template % row for row in zip(*_cells(kept, frame, cell), strict=True)).encode()
+        return "".join(template % row for row in zip(*_cells(kept, frame, _json), strict=True)).encode()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _cells(kept: Columns, frame: pd.DataFrame, cell: Callable[[Any], str]) -> Iterable[list[str]]:
@@ -130,8 +143,8 @@ def _cells(kept: Columns, frame: pd.DataFrame, cell: Callable[[Any], str]) -> It
             yield ["%.6g" % value for value in column.tolist()]  # noqa: UP031  (twice as fast)
         else:
             labels = column.tolist()
-            written = {label: cell(label) for label in set(labels)}
-            yield [written[label] for label in labels]
+            texts = {label: cell(label) for label in set(labels)}
+            yield [texts[label] for label in labels]
 
 
 def _is_number(text: str) -> bool:
@@ -143,50 +156,55 @@ def _is_number(text: str) -> bool:
 
 
 class _ParquetWriter(Writer):
-    def rows(self, kept: Columns, frame: pd.DataFrame) -> bytes:
+    suffix = ".parquet"
+
+    def encode(self, kept: Columns, frame: pd.DataFrame) -> Any:
         pyarrow = require("pyarrow")
-        columns = {name: _array(pyarrow, values) for name, values in kept.items()}
+        columns = {name: _array(values) for name, values in kept.items()}
         for name, values in frame.items():
+            is_number = values.dtype.kind == "f"
             columns[str(name)] = (
-                pyarrow.array(values.to_numpy("float32"))
-                if values.dtype.kind == "f"
-                else _array(pyarrow, values.tolist())
+                pyarrow.array(values.to_numpy("float32")) if is_number else _array(values.tolist())
             )
-        table = pyarrow.table(columns)
+        return pyarrow.table(columns)
+
+    def file_content(self, batches: Sequence[Any], columns: Sequence[str]) -> bytes:
+        pyarrow, parquet = require("pyarrow"), require("pyarrow.parquet")
+        schema = _common_schema([table.schema for table in batches])
         content = io.BytesIO()
-        with pyarrow.ipc.new_file(content, table.schema) as writer:
-            writer.write_table(table)
+        parquet.write_table(pyarrow.concat_tables([table.cast(schema) for table in batches]), content)
         return content.getvalue()
 
-    def join(self, parts: Sequence[Path], columns: Sequence[str], path: Path) -> None:
+    def join(self, paths: Sequence[Path], columns: Sequence[str], path: Path) -> None:
         pyarrow, parquet = require("pyarrow"), require("pyarrow.parquet")
-
-        def read(part: Path) -> Any:
-            return pyarrow.ipc.open_file(io.BytesIO(part.read_bytes())).read_all()
-
-        types: dict[str, set[Any]] = {name: set() for name in columns}
-        for part in parts:
-            for field in pyarrow.ipc.open_file(io.BytesIO(part.read_bytes())).schema:
-                types[field.name].add(field.type)
-        schema = pyarrow.schema([(name, _common(pyarrow, types[name])) for name in columns])
-        rest = iter(parts)
+        schema = _common_schema([parquet.read_schema(one) for one in paths])
+        tables: list[Any] = []
         with parquet.ParquetWriter(path, schema) as writer:
-            while group := [read(part).cast(schema) for part in islice(rest, _GROUP)]:
-                table = pyarrow.concat_tables(group)
-                writer.write_table(table, row_group_size=max(1, table.num_rows))
+            for k, one in enumerate(paths, start=1):
+                tables.append(parquet.ParquetFile(one).read().cast(schema))
+                n_rows = sum(map(len, tables))
+                if n_rows >= _GROUP_ROWS or k == len(paths):
+                    writer.write_table(pyarrow.concat_tables(tables), row_group_size=max(1, n_rows))
+                    tables = []
 
 
-def _array(pyarrow: Any, values: list[Any]) -> Any:
+def _array(values: list[Any]) -> Any:
+    pyarrow = require("pyarrow")
     try:
         return pyarrow.array(values)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):  # of several types
         return pyarrow.array([None if value is None else str(value) for value in values])
 
 
-def _common(pyarrow: Any, types: set[Any]) -> Any:
-    """Return a type for a column that may have been taken for another one in each part."""
-    try:
-        fields = [pyarrow.schema([("x", one)]) for one in sorted(types, key=str)]
-        return pyarrow.unify_schemas(fields, promote_options="permissive").field("x").type
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
-        return pyarrow.string()
+def _common_schema(schemas: Sequence[Any]) -> Any:
+    """Return a schema for tables whose columns may have other types in each."""
+    pyarrow = require("pyarrow")
+
+    def common(name: str) -> Any:
+        fields = [pyarrow.schema([schema.field(name)]) for schema in schemas]
+        try:
+            return pyarrow.unify_schemas(fields, promote_options="permissive").field(name)
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+            return pyarrow.field(name, pyarrow.string())
+
+    return pyarrow.schema([common(name) for name in schemas[0].names])

@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from filelock import FileLock
 
+from cosmo._core.parallel import Workers
 from cosmo.data import DataError, load_glyphs
 from cosmo.encoders import Encoder, ItemError
+from cosmo.io import predict as predict_module
+from cosmo.io._chunks import _cuts
 from cosmo.io.model import Model, fit_model
-from cosmo.io.streaming import predict_stream
+from cosmo.io.predict import is_partitioned, predict_file
 
 SIZE = 16
 NAMES = [f"f{k}" for k in range(30)]
@@ -74,8 +78,8 @@ def words() -> Model:
     return fit_model(texts, list("abcde") * 12, classes, encoder=Letters())
 
 
-def predict(model: Model, source: Path, sink: Any, **options: Any) -> Any:
-    return predict_stream(model, source, sink, batch_size=SIZE, **options)
+def predict(model: Model, source: Any, output: Any, **options: Any) -> Any:
+    return predict_file(model, source, output, **{"batch_size": SIZE, **options})
 
 
 class TestResult:
@@ -108,12 +112,6 @@ class TestResult:
             else:
                 np.testing.assert_allclose(result[name], expected[name], rtol=1e-4, atol=1e-6)
 
-    @pytest.mark.parametrize("order", ["C", "F"])
-    def test_arrays_of_either_order(self, model: Model, rows: pd.DataFrame, tmp_path: Path, order: Any):
-        np.save(tmp_path / "a.npy", np.asarray(rows[:40], order=order, dtype=np.float64))
-        predict(model, tmp_path / "a.npy", tmp_path / "out.csv", top=1)
-        assert pd.read_csv(tmp_path / "out.csv")["label"].tolist() == list(model.predict(rows[:40]))
-
     def test_all_three_files_agree(self, model: Model, source: Path, tmp_path: Path):
         for suffix in ("csv", "jsonl", "parquet"):
             predict(model, source, tmp_path / f"out.{suffix}", top=2)
@@ -125,13 +123,6 @@ class TestResult:
         np.testing.assert_allclose(csv["p_seen"], parquet["p_seen"], rtol=1e-5)
         np.testing.assert_array_equal(csv["probability"], lines["probability"])
         assert parquet["probability"].dtype == np.float32
-
-    def test_batches_do_not_matter_to_a_single_byte(self, model: Model, source: Path, tmp_path: Path):
-        files = []
-        for size in (1, 7, 16, 1000):
-            files.append(tmp_path / f"{size}.csv")
-            predict_stream(model, source, files[-1], batch_size=size, top=3)
-        assert len({file.read_bytes() for file in files}) == 1
 
     def test_open_file_gets_the_same_csv(self, model: Model, source: Path, tmp_path: Path):
         screen = io.StringIO()
@@ -194,7 +185,7 @@ class TestInterruption:
             return original(self, items, top)
 
         monkeypatch.setattr(Model, "predict_frame", counted)
-        for deadly in range(10):  # manifest, seven parts, the file, the manifest again
+        for deadly in range(9):  # manifest, seven chunks, the file
             calls = iter(range(100))
 
             def dies(draft: Any, path: Any, calls: Any = calls, deadly: int = deadly) -> None:
@@ -219,47 +210,14 @@ class TestInterruption:
             assert sorted(path.name for path in tmp_path.iterdir()) == ["new.npy", "out.parquet", "whole"]
             out.unlink()
 
-    @pytest.mark.parametrize("removed", [3, 7])
-    def test_while_tidying_up(
-        self,
-        model: Model,
-        source: Path,
-        tmp_path: Path,
-        expected: bytes,
-        monkeypatch: pytest.MonkeyPatch,
-        removed: int,
-    ):
-        out, calls = tmp_path / "out.parquet", iter(range(100))
-        unlink, rmtree = Path.unlink, shutil.rmtree
-
-        def dies(self: Path, missing_ok: bool = False) -> None:
-            if self.suffix == ".part" and next(calls) == removed:
-                raise Killed
-            unlink(self, missing_ok)
-
-        def dies_later(folder: Path) -> None:
-            raise Killed
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Path, "unlink", dies)
-            patch.setattr(shutil, "rmtree", dies_later)
-            with pytest.raises(Killed):
-                predict(model, source, out)
-        assert len(list((tmp_path / "out.parquet.parts").glob("*.part"))) == 7 - removed
-        assert shutil.rmtree is rmtree
-        summary = predict(model, source, out)
-        assert (summary.rows, summary.found) == (100, 100)
-        assert out.read_bytes() == expected
-        assert not (tmp_path / "out.parquet.parts").exists()
-
     def test_kill_9(self, model: Model, rows: pd.DataFrame, tmp_path: Path):
         path = tmp_path / "new.csv"
         pd.concat([rows] * 4).to_csv(path, index=False)
         model.save(tmp_path / "model.cosmo")
         out, parts = tmp_path / "out.csv", tmp_path / "out.csv.parts"
         script = (
-            "from cosmo.io.model import Model; from cosmo.io.streaming import predict_stream; import sys;"
-            "predict_stream(Model.load(sys.argv[1]), *sys.argv[2:], batch_size=16)"
+            "from cosmo.io.model import Model; from cosmo.io.predict import predict_file; import sys;"
+            "predict_file(Model.load(sys.argv[1]), *sys.argv[2:], batch_size=16)"
         )
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         process = subprocess.Popen(
@@ -299,7 +257,7 @@ class TestChanges:
     def test_of_the_input_are_noticed(self, model: Model, source: Path, rows: pd.DataFrame, stopped: Path):
         np.save(source, rows[100:200].to_numpy())
         with pytest.raises(
-            DataError, match=r"out.csv.parts has .* with other input: run again with --restart"
+            DataError, match=r"out.csv.parts has .* differs in input: run again with --restart"
         ):
             predict(model, source, stopped)
         summary = predict(model, source, stopped, restart=True)
@@ -310,14 +268,14 @@ class TestChanges:
         before = model.cosmo.operating_point_
         try:
             model.cosmo.operate_at(threshold=before.threshold + 0.1)
-            with pytest.raises(DataError, match="with other model"):
+            with pytest.raises(DataError, match="differs in model"):
                 predict(model, source, stopped)
         finally:
             model.cosmo.operate_at(threshold=before.threshold)
         assert predict(model, source, stopped).found == 2 * SIZE
 
     def test_of_options_are_noticed(self, model: Model, source: Path, stopped: Path):
-        with pytest.raises(DataError, match="with other settings"):
+        with pytest.raises(DataError, match="differs in settings"):
             predict(model, source, stopped, top=1)
 
     def test_during_the_run_are_noticed(
@@ -344,7 +302,7 @@ class TestChanges:
     ):
         (tmp_path / "out.csv.parts").mkdir()
         (tmp_path / "out.csv.parts" / "thesis.txt").write_text("dear")
-        with pytest.raises(DataError, match="out.csv.parts is in the way"):
+        with pytest.raises(DataError, match="out.csv.parts is not of an earlier run"):
             predict(model, source, tmp_path / "out.csv", restart=restart)
         assert (tmp_path / "out.csv.parts" / "thesis.txt").read_text() == "dear"
 
@@ -367,7 +325,7 @@ class TestTexts:
         found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
         assert [line["id"] for line in found] == [k for k in range(40) if k != 20]
         assert (summary.rows, summary.skipped) == (39, 1)
-        assert "row 21 is left out" in caplog.text
+        assert "row 21 is skipped" in caplog.text
         assert "row 4 " not in caplog.text
 
     def test_skipping_after_all_goes_on(self, words: Model, tmp_path: Path):
@@ -409,7 +367,7 @@ class TestDoor:
 
     @pytest.mark.parametrize(
         ("sink", "message"),
-        [("out.xls", "predictions go to a .csv, .jsonl or .parquet"), ("no/out.csv", "no such folder")],
+        [("out.xls", "name a .csv, .jsonl or .parquet"), ("no/out.csv", "no such folder")],
     )
     def test_sink(self, model: Model, source: Path, tmp_path: Path, sink: str, message: str):
         with pytest.raises(DataError, match=message):
@@ -423,7 +381,7 @@ class TestDoor:
     @pytest.mark.parametrize("options", [{"top": 0}, {"batch_size": 0}])
     def test_numbers(self, model: Model, source: Path, tmp_path: Path, options: dict[str, Any]):
         with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
-            predict_stream(model, source, tmp_path / "out.csv", **options)
+            predict_file(model, source, tmp_path / "out.csv", **options)
 
     def test_columns_to_keep_that_would_be_called_the_same(
         self, model: Model, rows: pd.DataFrame, tmp_path: Path
@@ -432,8 +390,174 @@ class TestDoor:
         with pytest.raises(DataError, match="two columns to keep would both be called input_label"):
             predict(model, tmp_path / "new.csv", tmp_path / "out.csv", keep=["label", "input_label"])
 
-    def test_progress_has_a_rate(self, model: Model, source: Path, tmp_path: Path):
-        lines: list[str] = []
-        predict(model, source, tmp_path / "out.csv", report=lines.append)
-        assert lines[-1].startswith("100 of 100 rows, ")
-        assert lines[-1].endswith(" per second")
+    def test_progress(self, model: Model, source: Path, rows: pd.DataFrame, tmp_path: Path):
+        calls: list[Any] = []
+        predict(model, source, tmp_path / "out.csv", report=lambda *call: calls.append(call))
+        assert calls == [(min(16 * k, 100), 100) for k in range(1, 8)]
+        rows[:100].to_csv(tmp_path / "new.csv", index=False)
+        predict(model, tmp_path / "new.csv", tmp_path / "out.csv", report=lambda *call: calls.append(call))
+        assert calls[-1] == (100, 100)
+
+    def test_another_process_writes_the_same(self, model: Model, source: Path, tmp_path: Path):
+        (tmp_path / "out.csv.parts").mkdir()
+        with (
+            FileLock(tmp_path / "out.csv.parts" / "lock"),
+            pytest.raises(DataError, match="another process is writing it"),
+        ):
+            predict(model, source, tmp_path / "out.csv")
+        assert predict(model, source, tmp_path / "out.csv").rows == 100
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+class TestPartitions:
+    @pytest.fixture
+    def home(self, rows: pd.DataFrame, tmp_path: Path) -> Path:
+        """Three partitions of 40 rows, two of them in a subfolder, and other files."""
+        home, table = tmp_path / "rows", rows.assign(id=range(len(rows)))
+        (home / "day=1").mkdir(parents=True)
+        for k, name in enumerate(["a", "day=1/a", "day=1/b"]):
+            table[40 * k : 40 * k + 40].to_parquet(home / f"{name}.parquet")
+        (home / "_metadata.parquet").write_bytes(b"no table")
+        (home / "README").write_text("read me")
+        return home
+
+    @pytest.mark.parametrize("format", ["parquet", "csv", "jsonl"])
+    def test_each_file_is_that_of_a_single_input(self, model: Model, home: Path, tmp_path: Path, format: Any):
+        summary = predict(model, home, tmp_path / "out", format=format, keep=["id"])
+        assert (summary.rows, summary.found, summary.skipped) == (120, 0, 0)
+        found = contents(tmp_path / "out")
+        assert set(found) == {f"{name}.{format}" for name in ("a", "day=1/a", "day=1/b")}
+        for name, content in found.items():
+            one = tmp_path / f"one.{format}"
+            predict(model, (home / name).with_suffix(".parquet"), one, keep=["id"])
+            assert one.read_bytes() == content or format == "parquet"
+            if format == "parquet":
+                pd.testing.assert_frame_equal(pd.read_parquet(one), pd.read_parquet(tmp_path / "out" / name))
+        assert not (tmp_path / "out.parts").exists()
+
+    def test_processes_and_patterns_give_the_same(self, model: Model, home: Path, tmp_path: Path):
+        predict(model, home, tmp_path / "one")
+        predict(model, home, tmp_path / "two", workers=Workers(2))
+        assert contents(tmp_path / "one") == contents(tmp_path / "two")
+        predict(model, str(home / "day=1" / "*.parquet"), tmp_path / "three")
+        assert contents(tmp_path / "three") == {
+            Path(name).name: content
+            for name, content in contents(tmp_path / "one").items()
+            if "day=1" in name
+        }
+
+    def test_chunks_of_one_file_are_joined(
+        self, model: Model, rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        rows[:100].to_parquet(tmp_path / "rows.parquet", row_group_size=15)
+        predict(model, tmp_path / "rows.parquet", tmp_path / "whole.csv")
+        monkeypatch.setitem(predict_module._CHUNK_ROWS, "features", (40, 80))
+        predict(model, tmp_path / "rows.parquet", tmp_path / "out", format="csv", batch_size=15)
+        parts = sorted((tmp_path / "out").iterdir())
+        assert [part.name for part in parts] == [f"rows-0000{k}.csv" for k in range(3)]
+        assert [len(pd.read_csv(part)) for part in parts] == [30, 30, 40]
+        for workers in (None, Workers(2)):
+            predict(model, tmp_path / "rows.parquet", tmp_path / "joined.csv", workers=workers)
+            pd.testing.assert_frame_equal(
+                pd.read_csv(tmp_path / "joined.csv"), pd.read_csv(tmp_path / "whole.csv")
+            )
+
+    @pytest.mark.parametrize(
+        ("groups", "rows", "expected"),
+        [
+            ([], 10, []),
+            ([0, 0], 10, []),
+            ([4, 4, 4], 8, [(0, 8), (8, 12)]),
+            ([20, 3], 8, [(0, 20), (20, 23)]),
+            ([50, 3], 8, [(0, 24), (24, 48), (48, 53)]),
+            ([3, 20, 3, 3], 8, [(0, 3), (3, 23), (23, 29)]),
+        ],
+    )
+    def test_cuts(self, groups: list[int], rows: int, expected: list[tuple[int, int]]):
+        assert list(_cuts(groups, rows, 3 * rows)) == expected
+
+    def test_interrupted_run_continues(
+        self, model: Model, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        path = home / "day=1" / "a.parquet"
+        good, state = path.read_bytes(), path.stat()
+        frame = pd.read_parquet(path)
+        frame.loc[frame.index[3], "f2"] = np.inf
+        frame.to_parquet(path)
+        with pytest.raises(DataError, match=r"a.parquet: .*row 4"):
+            predict(model, home, tmp_path / "out")
+        bad, bad_state = path.read_bytes(), path.stat()
+        path.write_bytes(good)
+        with pytest.raises(DataError, match=r"out.parts has predictions .* differs in input"):
+            predict(model, home, tmp_path / "out")
+        path.write_bytes(bad)
+        os.utime(path, ns=(bad_state.st_atime_ns, bad_state.st_mtime_ns))
+        with pytest.raises(DataError, match=r"a.parquet: .*row 4"):
+            predict(model, home, tmp_path / "out")
+        assert [part.name for part in (tmp_path / "out.parts").glob("*.part")] == ["00000000-40.part"]
+        path.write_bytes(good)
+        assert state.st_size == path.stat().st_size
+        summary = predict(model, home, tmp_path / "out", restart=True)
+        assert (summary.rows, summary.found) == (120, 0)
+
+    def test_existing_output(self, model: Model, home: Path, tmp_path: Path):
+        (tmp_path / "out").mkdir()
+        with pytest.raises(DataError, match="out exists already"):
+            predict(model, home, tmp_path / "out")
+
+    @pytest.mark.parametrize("source", ["nothing/*.parquet", "rows/*"])
+    def test_no_partitions(self, model: Model, home: Path, tmp_path: Path, source: str):
+        with pytest.raises(DataError, match=r"partitions are files that end in .parquet or .pq"):
+            predict(model, str(tmp_path / source), tmp_path / "out")
+
+    def test_damaged_and_empty_tables(self, model: Model, home: Path, rows: pd.DataFrame, tmp_path: Path):
+        (home / "c.parquet").write_bytes(b"PAR1 and no more")
+        with pytest.raises(DataError, match=r"c.parquet: damaged, cut short"):
+            predict(model, home, tmp_path / "out")
+        (tmp_path / "none").mkdir()
+        rows[:0].to_parquet(tmp_path / "none" / "a.parquet")
+        with pytest.raises(DataError, match="no rows"):
+            predict(model, tmp_path / "none", tmp_path / "out.csv")
+
+    def test_two_files_with_one_name(self, model: Model, home: Path, tmp_path: Path):
+        (home / "a.pq").write_bytes((home / "a.parquet").read_bytes())
+        with pytest.raises(DataError, match=r"two chunks would both go to a.parquet"):
+            predict(model, home, tmp_path / "out")
+
+    def test_is_partitioned(self, home: Path, tmp_path: Path):
+        (tmp_path / "pictures").mkdir()
+        assert is_partitioned(home)
+        assert is_partitioned(tmp_path / "*.parquet")
+        assert not is_partitioned(home / "a.parquet")
+        assert not is_partitioned(tmp_path / "pictures")
+
+    def test_ctrl_c_on_a_cluster(self, model: Model, home: Path, tmp_path: Path):
+        """A terminal sends the signal to all processes; finished chunks are used by the next run."""
+        pytest.importorskip("distributed")
+        for k in range(12):
+            shutil.copy(home / "a.parquet", home / f"z{k}.parquet")
+        model.save(tmp_path / "model.cosmo")
+        out, parts = tmp_path / "out", tmp_path / "out.parts"
+        command = [sys.executable, "-m", "cosmo.cli", "predict", str(tmp_path / "model.cosmo"), str(home)]
+        command += ["--out", str(out), "--batch", "4", "--engine", "dask", "--scheduler", "local"]
+        process = subprocess.Popen(
+            [*command, "--jobs", "2"], stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        try:
+            while process.poll() is None and len(list(parts.glob("*.part"))) < 2:
+                time.sleep(0.005)
+            os.killpg(process.pid, signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        assert process.returncode == 130
+        assert "Traceback" not in err
+        loaded = Model.load(tmp_path / "model.cosmo")
+        summary = predict_file(loaded, home, out, batch_size=4)
+        assert summary.rows == 15 * 40
+        assert 0 < summary.found < summary.rows
+        predict_file(loaded, home, tmp_path / "whole", batch_size=4)
+        assert contents(out) == contents(tmp_path / "whole")

@@ -1,0 +1,284 @@
+"""Tables that are read in batches: CSV, TSV, JSON, JSON lines and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cosmo._core.extras import MissingExtra, require
+from cosmo.data.dataset import DataError
+
+Columns = dict[str, list[Any]]
+Frames = Iterator[tuple[pd.DataFrame, Columns, float]]
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_PARQUET = (".parquet", ".pq")
+TABLE_SUFFIXES = (*_SEPARATORS, *_PARQUET, ".json", ".jsonl", ".ndjson")
+_BATCH = 1 << 16  # rows of a whole Parquet file that are decoded at a time
+_BUFFER = 1 << 16  # bytes of each Parquet column that are read at a time
+_FREE_BYTES, _MAX_RATIO = 10**8, 200  # a compressed file may hold the larger of the two
+
+
+class TableFile:
+    """A table that is read in batches.
+
+    Parameters
+    ----------
+    path : path
+        See `read_table`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.kind = table_suffix(self.path)
+        if self.kind not in TABLE_SUFFIXES:
+            raise DataError(f"{path}: a table is one of {', '.join(TABLE_SUFFIXES)}, by the end of its name")
+        if not self.path.is_file():
+            raise DataError(f"{path}: {'a folder, not a table' if self.path.exists() else 'no such file'}")
+        if self.path.stat().st_size == 0:
+            raise DataError(f"{path}: the file is empty")
+
+    def names(self) -> list[str]:
+        """Return the names of the columns; of JSON, those of the first row."""
+        if self.kind in _SEPARATORS:
+            return self._csv_layout()[1]
+        if self.kind in _PARQUET:
+            with self._parquet() as file:
+                return list(file.schema_arrow.names)
+        with self._json_records() as (records, *_):
+            return list(next(records, {}))
+
+    def row_groups(self) -> list[int] | None:
+        """Return the number of rows of each row group of a Parquet file; None of other files."""
+        if self.kind not in _PARQUET:
+            return None
+        with self._parquet() as file:
+            return [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+
+    def frames(
+        self,
+        size: int | None = None,
+        start: int = 0,
+        columns: Sequence[str] | None = None,
+        keep: Sequence[str] = (),
+        *,
+        text: bool = False,
+    ) -> Iterator[tuple[pd.DataFrame, Columns, float]]:
+        """Yield batches of rows.
+
+        Parameters
+        ----------
+        size : int or None, default=None
+            Rows in a batch; by default all.
+        start : int, default=0
+            First row; of CSV, a multiple of `size`.
+        columns : list of str or None, default=None
+            Columns of the frames; by default all.
+        keep : list of str, default=()
+            Columns whose values are returned as they are in the file.
+        text : bool, default=False
+            Read `columns` of CSV as text.
+
+        Yields
+        ------
+        frame : DataFrame
+        kept : dict of lists
+        share : float
+            Part of the file that has been read, from 0 to 1.
+        """
+        if self.kind in _SEPARATORS:
+            return self._csv_frames(size, start, columns, keep, text)
+        if self.kind in _PARQUET:
+            return self._parquet_frames(size or _BATCH, start, columns, keep)
+        return self._json_frames(size, start, columns, keep)
+
+    def _csv_layout(self) -> tuple[str, list[str]]:
+        """Return the separator and the header."""
+        for separator in (_SEPARATORS[self.kind], ";"):
+            with _open_text(self.path) as (file, *_):
+                rows = list(islice((row for row in csv.reader(file, delimiter=separator) if row), 2))
+            if not rows or len(rows[0]) > 1 or ";" not in rows[0][0]:
+                break
+        if len(rows) < 2:
+            raise DataError(f"{self.path}: the table has no rows")
+        header, row = rows
+        if len(row) > len(header):
+            raise DataError(f"{self.path}: rows have more cells than the header, which has {len(header)}")
+        twice = next((name for name in header if name and header.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(f"{self.path}: two columns are called {twice!r}; rename one")
+        return separator, header
+
+    def _csv_frames(
+        self, size: int | None, start: int, columns: Sequence[str] | None, keep: Sequence[str], text: bool
+    ) -> Iterator[tuple[pd.DataFrame, Columns, float]]:
+        separator, _ = self._csv_layout()
+        total = self.path.stat().st_size
+        with _open_text(self.path) as (file, raw, reset):
+            # All columns, since with some of them pandas would ignore additional cells of a row.
+            chunks = pd.read_csv(
+                file,
+                sep=separator,
+                keep_default_na=False,
+                na_values=[""],
+                low_memory=False,
+                dtype=dict.fromkeys([*keep, *(columns or () if text else ())], str),
+                chunksize=size,
+            )
+            done = 0
+            for frame in [chunks] if isinstance(chunks, pd.DataFrame) else chunks:
+                reset()
+                done += len(frame)
+                if done > start:
+                    kept = {name: frame[name].fillna("").tolist() for name in keep}
+                    yield frame[list(columns or frame)], kept, min(raw.tell() / total, 1.0)
+
+    @contextmanager
+    def _json_records(self) -> Iterator[tuple[Iterator[dict[str, Any]], Callable[[], float]]]:
+        """Yield the rows of a JSON file, and a function that returns the share that has been read."""
+        with _open_text(self.path) as (file, raw, reset):
+            total = self.path.stat().st_size
+            if self.kind == ".json":
+                records = json.load(file)
+                if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+                    raise DataError(f"{self.path}: a table of this kind is a list of objects, one per row")
+                yield iter(records), lambda: 1.0
+            else:
+                yield _json_lines(self.path, file, reset), lambda: min(raw.tell() / total, 1.0)
+
+    def _json_frames(
+        self, size: int | None, start: int, columns: Sequence[str] | None, keep: Sequence[str]
+    ) -> Iterator[tuple[pd.DataFrame, Columns, float]]:
+        with self._json_records() as (records, share):
+            for _ in islice(records, start):
+                pass
+            while rows := list(islice(records, size)):
+                values = {name: [row.get(name) for row in rows] for name in (*(columns or ()), *keep)}
+                frame = pd.DataFrame({name: values[name] for name in columns} if columns else rows)
+                yield frame, {name: values[name] for name in keep}, share()
+
+    def _parquet(self) -> Any:
+        return require("pyarrow.parquet").ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False)
+
+    def _parquet_frames(
+        self, size: int, start: int, columns: Sequence[str] | None, keep: Sequence[str]
+    ) -> Iterator[tuple[pd.DataFrame, Columns, float]]:
+        pyarrow = require("pyarrow")
+        with self._parquet() as file:
+            rows = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+            groups = [k for k, stop in enumerate(np.cumsum(rows)) if stop > start]
+            if not groups:
+                return
+            done = sum(rows[: groups[0]])
+            wanted = None if columns is None else [*dict.fromkeys([*columns, *keep])]
+            for batch in file.iter_batches(size, row_groups=groups, columns=wanted):
+                done += len(batch)
+                batch = batch[max(0, len(batch) - (done - start)) :]
+                if len(batch):
+                    batch.validate(full=True)  # Texts may be damaged.
+                    table = pyarrow.Table.from_batches([batch])
+                    chosen = table if columns is None else table.select(list(columns))
+                    kept = table.select(list(keep)).to_pydict()
+                    yield chosen.to_pandas(ignore_metadata=True), kept, done / sum(rows)
+
+
+def table_suffix(path: Path) -> str:
+    """Return the suffix of the format, in lower case and without `.gz`."""
+    return Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+
+
+@contextmanager
+def data_errors(path: Path) -> Iterator[None]:
+    """Turn errors of a reader into `DataError` with the name of the file."""
+    try:
+        yield
+    except (DataError, MissingExtra):
+        raise
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text; save it as UTF-8 ({error})") from error
+    except Exception as error:  # The type depends on where a file is damaged.
+        raise DataError(f"{path}: damaged, cut short or not of its kind: {error}") from error
+
+
+def max_unpacked_bytes(n_packed: int) -> int:
+    """Return the bytes that a compressed file of a size may unpack to.
+
+    Examples
+    --------
+    >>> max_unpacked_bytes(1000), max_unpacked_bytes(10**9)
+    (100000000, 200000000000)
+    """
+    return max(_FREE_BYTES, _MAX_RATIO * n_packed)
+
+
+def check_npz(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
+    """Raise `DataError` if an `.npz` would unpack to too much memory."""
+    limit, total = max_unpacked_bytes(path.stat().st_size), 0
+    for member in members:
+        # The memory that other methods need is up to the file.
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise DataError(
+                f"{path}: {member.filename!r} is compressed by another method than those of np.savez"
+            )
+        total += member.file_size
+    if total > limit:
+        raise _too_large(path, limit)
+
+
+def _too_large(path: Path, limit: int) -> DataError:
+    return DataError(
+        f"{path}: unpacks to more than {limit:,} bytes, too much for a file of its size; split it, or save "
+        "it uncompressed"
+    )
+
+
+class _BoundedGzip(gzip.GzipFile):
+    """A gzip file that unpacks to a bounded number of bytes between two calls of `reset`."""
+
+    def __init__(self, path: Path, raw: Any) -> None:
+        super().__init__(fileobj=raw, mode="rb")
+        self._path, self._limit, self._count = path, max_unpacked_bytes(path.stat().st_size), 0
+
+    def reset(self) -> None:
+        self._count = 0
+
+    def read1(self, size: int = -1) -> bytes:
+        content = super().read1(size)
+        self._count += len(content)
+        if self._count > self._limit:
+            raise _too_large(self._path, self._limit)
+        return content
+
+
+@contextmanager
+def _open_text(path: Path) -> Iterator[tuple[Any, Any, Callable[[], None]]]:
+    """Yield a text file, the file below it, and a function to call after each batch."""
+    with path.open("rb") as raw:
+        packed = _BoundedGzip(path, raw) if path.suffix.lower() == ".gz" else None
+        with io.TextIOWrapper(packed or raw, encoding="utf-8-sig", newline="") as file:
+            yield file, raw, packed.reset if packed else lambda: None
+
+
+def _json_lines(path: Path, file: Iterable[str], reset: Callable[[], None]) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(file, start=1):
+        reset()
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"{path}: line {number} is not JSON: {error}") from error
+        if not isinstance(record, dict):
+            raise DataError(f'{path}: line {number} is not an object, such as {{"text": "..."}}')
+        yield record
