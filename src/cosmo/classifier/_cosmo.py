@@ -38,7 +38,7 @@ __all__ = ["Cosmo"]
 logger = logging.getLogger(__name__)
 
 # Rows per block: probabilities of a block stay in the processor's cache, or in reused memory.
-_ROWS, _CELLS = 4096, 2**21
+_ROWS, _CELLS = 2048, 2**21
 
 
 class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -191,14 +191,16 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return features, index, table
 
-    def _validated(self, X: ArrayLike, y: Any = None, table: pd.DataFrame | None = None) -> Any:
+    def _validated(
+        self, X: ArrayLike, y: Any = None, table: pd.DataFrame | None = None, *, finite: bool = True
+    ) -> Any:
         """Validate by scikit-learn; add the position of a bad value to its error."""
         try:
             if np.ma.is_masked(X):
                 check_features(X, name="X")
             with np.errstate(over="ignore", invalid="ignore"):  # Overflow of float32 shows as infinity.
                 if table is None:
-                    return validate_data(self, X, dtype=np.float32, reset=False)
+                    return validate_data(self, X, dtype=np.float32, reset=False, ensure_all_finite=finite)
                 features, labels = validate_data(self, X, y, dtype=np.float32, ensure_min_samples=2)
             check_classification_targets(labels)
             return features, labels
@@ -242,18 +244,24 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the outputs of both experts for `X`; with `y`, labelled for curves and metrics."""
         return self.experts_.outputs(self._check_rows(X), y)
 
-    def _check_rows(self, X: ArrayLike) -> NDArray[np.float32]:
+    def _check_rows(self, X: ArrayLike, *, finite: bool = True) -> NDArray[np.float32]:
         check_is_fitted(self, "experts_")
-        features: NDArray[np.float32] = self._validated(X)
+        features: NDArray[np.float32] = self._validated(X, finite=finite)
         return features
 
-    def _blocks(self, features: NDArray[np.float32]) -> Iterator[tuple[slice, ExpertOutputs]]:
-        """Yield blocks of rows and the experts' predictions for them."""
+    def _predictions(self, X: ArrayLike) -> Iterator[ExpertOutputs]:
+        """Yield the experts' predictions for consecutive blocks of rows."""
+        # A linear unseen expert shows values that are not finite; scanning for them takes time.
+        features = self._check_rows(X, finite=not self.experts_.linear)
         most = max(1, min(_ROWS, _CELLS // len(self.experts_.classes)))
         step = -(-len(features) // -(-len(features) // most))
         for first in range(0, len(features), step):
-            rows = slice(first, min(first + step, len(features)))
-            yield rows, self.experts_.predictions(features[rows])
+            try:
+                outputs = self.experts_.predictions(features[first : first + step])
+            except ValueError:
+                self._check_rows(features)
+                raise
+            yield outputs
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each sample, among seen and unseen classes.
@@ -261,21 +269,19 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Sums are rounded differently in another batch size, so that the last digits of probabilities, and
         the prediction in case of a tie, may depend on the batch.
         """
-        features = self._check_rows(X)
-        columns = np.empty(len(features), dtype=np.intp)
-        for rows, outputs in self._blocks(features):
-            columns[rows] = self.combination_.predict(outputs)
-        return self.experts_.classes.to_numpy()[columns]
+        check_is_fitted(self, "experts_")
+        columns = [self.combination_.predict(outputs) for outputs in self._predictions(X)]
+        return self.experts_.classes.to_numpy()[np.concatenate(columns)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the distribution over `classes_` for each sample; its argmax is the prediction."""
-        features = self._check_rows(X)
-        proba = np.empty((len(features), len(self.experts_.classes)))
-        for rows, outputs in self._blocks(features):
+        check_is_fitted(self, "experts_")
+        proba = []
+        for outputs in self._predictions(X):
             scores = self.combination_.scores(outputs)
             scores /= scores.sum(axis=1, keepdims=True)
-            proba[rows] = scores[:, self.experts_.columns]
-        return proba
+            proba.append(scores[:, self.experts_.columns])
+        return np.concatenate(proba)
 
     def predict_top(
         self, X: ArrayLike, top: int = 3
@@ -293,19 +299,21 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels, probabilities : arrays of shape (n_samples, top)
         p_seen : array of shape (n_samples,)
         """
-        features, classes = self._check_rows(X), self.experts_.classes.to_numpy()
-        top = min(top, len(classes))
-        columns = np.empty((len(features), top), dtype=np.intp)
-        proba, p_seen = np.empty((len(features), top)), np.empty(len(features))
-        for rows, outputs in self._blocks(features):
+        check_is_fitted(self, "experts_")
+        classes = self.experts_.classes.to_numpy()
+        blocks = []
+        for outputs in self._predictions(X):
             scores = self.combination_.scores(outputs)
             mass, each = scores.sum(axis=1), np.arange(len(scores))
-            for k in range(top):  # A few maxima cost less than a sort.
-                best = columns[rows, k] = scores.argmax(axis=1)
-                proba[rows, k] = scores[each, best] / mass
-                scores[each, best] = -1
-            p_seen[rows] = 1 - self.combination_.belief(outputs)
-        return classes[columns], proba, p_seen
+            columns = np.empty((len(scores), min(top, len(classes))), dtype=np.intp)
+            proba = np.empty(columns.shape)
+            for k in range(columns.shape[1]):  # A few maxima cost less than a sort.
+                columns[:, k] = scores.argmax(axis=1)
+                proba[:, k] = scores[each, columns[:, k]] / mass
+                scores[each, columns[:, k]] = -1
+            blocks.append((classes[columns], proba, 1 - self.combination_.belief(outputs)))
+        labels, probabilities, p_seen = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        return labels, probabilities, p_seen
 
     def score(self, X: ArrayLike, y: Iterable[Hashable]) -> float:
         """Return Acc_H over the classes present in `y`.

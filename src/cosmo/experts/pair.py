@@ -152,6 +152,11 @@ class ExpertPair:
     def _class_weights(self) -> NDArray[np.float32] | None:
         return self.unseen.class_weights(self._table)
 
+    @property
+    def linear(self) -> bool:
+        """Whether the unseen expert's scores are `X @ W`, which propagates NaN and infinity."""
+        return self._class_weights is not None
+
     def _predict(self, X: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return probabilities of the seen expert and scores of the unseen expert for all classes."""
         weights = self._class_weights

@@ -120,6 +120,9 @@ def _check(temperature: float) -> None:
 def _powers(proba: NDArray[Any], temperature: float) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return `p^(1/T)` up to a factor in each row, and their sums."""
     powered = np.add(proba, _FLOOR, order="C")
+    if temperature == 3:  # The paper's temperature, in half the time.
+        np.cbrt(powered, out=powered)
+        return powered, _sums(powered)
     np.log(powered, out=powered)
     powered *= 1 / temperature
     if temperature < 1:  # Otherwise nothing can underflow.
