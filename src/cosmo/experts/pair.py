@@ -160,7 +160,7 @@ class ExpertPair:
     def _predict(self, X: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return probabilities of the seen expert and scores of the unseen expert for all classes."""
         weights = self._class_weights
-        with config_context(assume_finite=True), np.errstate(over="ignore", invalid="ignore"):
+        with config_context(assume_finite=True):
             seen = self.seen.predict_proba(X).astype(np.float32, copy=False)
             return seen, self.unseen.scores(X, self._table) if weights is None else X @ weights
 
@@ -187,6 +187,7 @@ class ExpertPair:
             **self._evidence(X),
         )
 
+    @np.errstate(over="ignore", invalid="ignore")
     def predictions(self, X: NDArray[np.float32]) -> ExpertOutputs:
         """Return `outputs` without validation and without the parts that only stacking needs.
 
