@@ -65,7 +65,7 @@ class TestReading:
         path.write_bytes(content)
         assert field_names(path) == []
         with pytest.raises(
-            DataError, match=r"a\.mat: cannot be read as a MATLAB file \(.*\); it is damaged, cut"
+            DataError, match=r"a\.mat: cannot be read as a MATLAB file \(.*\); it is damaged, truncated"
         ):
             read_mat(path, ["x"])
 
@@ -134,7 +134,7 @@ class TestPositions:
         ("values", "message"),
         [
             (np.ones((2, 2)), r"must be a vector, got shape \(2, 2\); save it as one column"),
-            ([1, 1.5], "must hold whole numbers, got 1.5 at position 2; round or drop it"),
+            ([1, 1.5], "must hold whole numbers, got 1.5; round or drop it"),
             ([0, 1], "has the index 0; indices are 1-based: add 1 to all of them"),
             ([1, 4], "points to row 4 of 3; take both files from the same data set"),
         ],

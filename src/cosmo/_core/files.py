@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -25,6 +28,19 @@ def write_whole(path: Path, content: bytes) -> None:
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def replace_files(folder: Path) -> Iterator[Path]:
+    """Yield a draft folder whose files then replace those of `folder`; none if there is an error."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".draft-") as draft:
+        yield Path(draft)
+        paths = sorted(Path(draft).iterdir())
+        for path in paths:
+            sync(path)
+        for path in paths:
+            os.replace(path, folder / path.name)
 
 
 def draft_of(path: Path) -> Path:
