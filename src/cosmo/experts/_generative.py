@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cosmo._core.cache import fingerprint
 from cosmo._core.extras import require
 from cosmo._core.validation import check_features
 from cosmo.experts._network import NetworkExpert, Weights
-from cosmo.experts.base import check_counts, check_positive
+from cosmo.experts.base import Array, Codes, check_counts, check_positive
 
 if TYPE_CHECKING:
     import torch
@@ -109,7 +109,7 @@ class GenerativeExpert(NetworkExpert):
         """Return the opponent's steps per step of the generator, and its learning rate."""
         return 1, self.learning_rate
 
-    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return log-probabilities among the classes of `descriptions`, shape (n_samples, n_classes)."""
         torch = require("torch")
         X = check_features(X, name="X", columns=self._width())
@@ -122,7 +122,7 @@ class GenerativeExpert(NetworkExpert):
             result[start : start + _ROWS] = self._score(classifier, rows, A).numpy()
         return result
 
-    def synthesize(self, descriptions: pd.DataFrame, n: int, *, seed: int = 0) -> NDArray[np.float32]:
+    def synthesize(self, descriptions: pd.DataFrame, n: int, *, seed: int = 0) -> Array:
         """Return synthetic features of described classes.
 
         Parameters
@@ -140,12 +140,12 @@ class GenerativeExpert(NetworkExpert):
             In the units of the training features, with labels `descriptions.index.repeat(n)`.
         """
         check_counts(n=n)
-        rows: NDArray[np.float32] = self._synthesize(self.attributes(descriptions), n, seed).numpy()
+        rows: Array = self._synthesize(self.attributes(descriptions), n, seed).numpy()
         rows *= self.spread_
         rows += self.low_
         return rows
 
-    def _synthesize(self, attributes: NDArray[np.float32], n: int, seed: int) -> Tensor:
+    def _synthesize(self, attributes: Array, n: int, seed: int) -> Tensor:
         """Return scaled features, class after class."""
         torch = require("torch")
         A = torch.from_numpy(self._signatures(attributes))
@@ -159,7 +159,7 @@ class GenerativeExpert(NetworkExpert):
         with torch.no_grad():
             return torch.cat([self._generate(weights, noise, a.expand(n, -1)) for a in A])
 
-    def _classifier(self, attributes: NDArray[np.float32]) -> Weights:
+    def _classifier(self, attributes: Array) -> Weights:
         """Return the classifier of these classes, trained at the first call."""
         key = fingerprint(attributes)
         classifier = self.classifiers_.pop(key, None) or self._train_classifier(attributes)
@@ -168,7 +168,7 @@ class GenerativeExpert(NetworkExpert):
             del self.classifiers_[next(iter(self.classifiers_))]
         return classifier
 
-    def _train_classifier(self, attributes: NDArray[np.float32]) -> Weights:
+    def _train_classifier(self, attributes: Array) -> Weights:
         torch = require("torch")
         # For each class, the rows of training classes with the same description.
         rows = [
@@ -197,20 +197,16 @@ class GenerativeExpert(NetworkExpert):
         """Return the log-probabilities of a classifier with these weights."""
         return (X @ weights["W"] + weights["b"]).log_softmax(dim=1)
 
-    def _fit(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
-    ) -> None:
+    def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         super()._fit(X, codes, attributes, **decided)
         self.classifiers_: dict[str, Weights] = {}
 
-    def _candidates(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
-    ) -> Iterator[Self]:
+    def _candidates(self, X: Array, codes: Codes, table: pd.DataFrame) -> Iterator[Self]:
         for candidate in super()._candidates(X, codes, table):
             candidate.classifiers_ = {}
             yield candidate
 
-    def _learn_scales(self, X: NDArray[np.float32], attributes: NDArray[np.float32]) -> None:
+    def _learn_scales(self, X: Array, attributes: Array) -> None:
         self.low_ = X.min(axis=0)
         spread = X.max(axis=0) - self.low_
         self.spread_ = np.where(spread > 0, spread, np.float32(1))
@@ -220,17 +216,15 @@ class GenerativeExpert(NetworkExpert):
     def _width(self) -> int:
         return len(self.low_)
 
-    def _features(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _features(self, X: Array) -> Array:
         scaled = X - self.low_
         scaled /= self.spread_
         return scaled
 
-    def _signatures(self, attributes: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _signatures(self, attributes: Array) -> Array:
         return super()._signatures(attributes) * _LENGTH
 
-    def _examples(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
+    def _examples(self, X: Array, codes: Codes) -> tuple[Array, Codes]:
         self.rows_, self.codes_ = X, codes
         return X, codes
 

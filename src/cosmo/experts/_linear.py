@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from scipy.linalg import svd
 from scipy.sparse import csr_array
 
-from cosmo.experts.base import UnseenExpert, check_counts
+from cosmo.experts.base import Array, Codes, UnseenExpert, check_counts
 
 logger = logging.getLogger(__name__)
 
 Float = TypeVar("Float", np.float32, np.float64)
-Step = Callable[[NDArray[np.float32], NDArray[np.intp]], float]
+Step = Callable[[Array, NDArray[np.intp]], float]
 
 
 def unit_rows(values: NDArray[Float]) -> NDArray[Float]:
@@ -29,23 +29,23 @@ def unit_rows(values: NDArray[Float]) -> NDArray[Float]:
     return (values / np.where(length > 0, length, 1)).astype(values.dtype, copy=False)
 
 
-def class_sums(X: NDArray[np.float32], codes: NDArray[np.intp], n_classes: int) -> NDArray[np.float32]:
+def class_sums(X: Array, codes: Codes, n_classes: int) -> Array:
     """Return `YᵀX`, the sum of the rows of each class, shape (n_classes, n_features)."""
     ones = np.ones(len(codes), dtype=np.float32)
     one_hot = csr_array((ones, (codes, np.arange(len(codes)))), shape=(n_classes, len(codes)))
-    sums: NDArray[np.float32] = one_hot @ X
+    sums: Array = one_hot @ X
     return sums
 
 
 class Adam:
     """Adam (Kingma & Ba, ICLR 2015) on one array, in place."""
 
-    def __init__(self, weights: NDArray[np.float32], learning_rate: float) -> None:
+    def __init__(self, weights: Array, learning_rate: float) -> None:
         self.weights, self.learning_rate = weights, learning_rate
         self.mean, self.square = np.zeros_like(weights), np.zeros_like(weights)
         self.n_steps = 0
 
-    def update(self, gradient: NDArray[np.float32]) -> None:
+    def update(self, gradient: Array) -> None:
         """Take one step down the gradient."""
         self.n_steps += 1
         self.mean += np.float32(0.1) * (gradient - self.mean)
@@ -64,22 +64,22 @@ class Adam:
 class Directions:
     """Standardised features and centred descriptions, both scaled to unit length."""
 
-    mean: NDArray[np.float32]
-    scale: NDArray[np.float32]
-    attribute_mean: NDArray[np.float32]
+    mean: Array
+    scale: Array
+    attribute_mean: Array
 
     @classmethod
-    def learn(cls, X: NDArray[np.float32], attributes: NDArray[np.float32]) -> Directions:
+    def learn(cls, X: Array, attributes: Array) -> Directions:
         """Compute mean and spread of each feature, and the mean description."""
         spread = X.std(axis=0)
         scale = np.where(spread > 0, spread, 1).astype(np.float32)
         return cls(X.mean(axis=0), scale, attributes.mean(axis=0))
 
-    def features(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+    def features(self, X: Array) -> Array:
         """Return features standardised, then scaled to unit length per sample."""
         return unit_rows((X - self.mean) / self.scale)
 
-    def signatures(self, attributes: NDArray[np.float32]) -> NDArray[np.float32]:
+    def signatures(self, attributes: Array) -> Array:
         """Return descriptions less their mean over the seen classes, scaled to unit length."""
         return unit_rows(attributes - self.attribute_mean)
 
@@ -105,7 +105,7 @@ class GradientExpert(UnseenExpert):
     seed: int
 
     @abstractmethod
-    def _descent(self, W: NDArray[np.float32], A: NDArray[np.float32], value: float) -> Step:
+    def _descent(self, W: Array, A: Array, value: float) -> Step:
         """Return a function that updates W from a mini-batch of rows and codes, and returns its loss.
 
         `value` is the value of the parameter named by `searched`.
@@ -115,16 +115,12 @@ class GradientExpert(UnseenExpert):
     def _check_parameters(self, value: float) -> None:
         """Raise `ValueError` if a parameter is out of range."""
 
-    def _fit(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
-    ) -> None:
+    def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         self.directions_ = Directions.learn(X, attributes)
         Z, A = self.directions_.features(X), self.directions_.signatures(attributes)
         self.weights_ = next(self._train(Z, codes, A, decided[self.searched], [decided["epochs"]]))
 
-    def _candidates(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
-    ) -> Iterator[Self]:
+    def _candidates(self, X: Array, codes: Codes, table: pd.DataFrame) -> Iterator[Self]:
         """Train once per value of the searched parameter, and yield the state at each number of epochs."""
         directions = Directions.learn(X, table.to_numpy())
         Z, A = directions.features(X), directions.signatures(table.to_numpy())
@@ -143,12 +139,12 @@ class GradientExpert(UnseenExpert):
 
     def _train(
         self,
-        Z: NDArray[np.float32],
-        codes: NDArray[np.intp],
-        A: NDArray[np.float32],
+        Z: Array,
+        codes: Codes,
+        A: Array,
         value: float,
         stops: Sequence[int],
-    ) -> Iterator[NDArray[np.float32]]:
+    ) -> Iterator[Array]:
         """Yield the averaged W, shape (n_features, n_attributes), after each number of epochs in `stops`."""
         self._check_parameters(value)
         for epochs in stops:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from cosmo._core.cache import fingerprint
 from cosmo._core.extras import require
 from cosmo._core.files import write_whole
 from cosmo._core.validation import check_features
-from cosmo.experts.base import UnseenExpert, check_counts, check_not_negative, check_positive
+from cosmo.experts.base import Array, Codes, UnseenExpert, check_counts, check_not_negative, check_positive
 
 if TYPE_CHECKING:
     import torch
@@ -111,23 +111,17 @@ class NetworkExpert(UnseenExpert):
         """Return the learning rate at a mini-batch, counted from 0."""
         return self.learning_rate
 
-    def _examples(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
+    def _examples(self, X: Array, codes: Codes) -> tuple[Array, Codes]:
         """Return the rows and codes that mini-batches are drawn from."""
         return X, codes
 
-    def _fit(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
-    ) -> None:
+    def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         stops = [decided["epochs"]]
         checkpoints = self._checkpoints_of(X, codes, attributes, stops)
         ((_, self.weights_),) = self._train(X, codes, attributes, stops, checkpoints)
         checkpoints.clear()
 
-    def _candidates(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
-    ) -> Iterator[Self]:
+    def _candidates(self, X: Array, codes: Codes, table: pd.DataFrame) -> Iterator[Self]:
         """Train once, and yield the state after each number of epochs in the grid."""
         if self.epochs is not None:
             yield from super()._candidates(X, codes, table)
@@ -146,7 +140,7 @@ class NetworkExpert(UnseenExpert):
                 break
         checkpoints.clear()
 
-    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return the network's scores, shape (n_samples, n_classes)."""
         torch = require("torch")
         X = check_features(X, name="X", columns=self._width())
@@ -160,9 +154,9 @@ class NetworkExpert(UnseenExpert):
                 result[start : start + step] = self._score(weights, rows, A).numpy()
         return result
 
-    def _learn_scales(self, X: NDArray[np.float32], attributes: NDArray[np.float32]) -> None:
-        self.mean_: NDArray[np.float32] | np.float32 = np.float32(0)
-        self.scale_: NDArray[np.float32] | np.float32
+    def _learn_scales(self, X: Array, attributes: Array) -> None:
+        self.mean_: Array | np.float32 = np.float32(0)
+        self.scale_: Array | np.float32
         if self.standardised:
             mean, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
             spread[spread <= 1e-6 * np.abs(mean)] = 1  # a constant feature, up to rounding
@@ -175,21 +169,21 @@ class NetworkExpert(UnseenExpert):
         """Return the number of features of the training."""
         return np.size(self.mean_)
 
-    def _features(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _features(self, X: Array) -> Array:
         centred = X - self.mean_
         centred /= self.scale_
         return centred
 
-    def _signatures(self, attributes: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _signatures(self, attributes: Array) -> Array:
         centred = attributes - self.attribute_mean_
         length = np.linalg.norm(centred, axis=1, keepdims=True)
         return centred * np.float32(np.sqrt(centred.shape[1])) / np.where(length > 0, length, 1)
 
     def _checkpoints_of(
         self,
-        X: NDArray[np.float32],
-        codes: NDArray[np.intp],
-        attributes: NDArray[np.float32],
+        X: Array,
+        codes: Codes,
+        attributes: Array,
         stops: Sequence[int],
     ) -> Checkpoints:
         """Return the checkpoints of a training, whatever its number of epochs."""
@@ -201,12 +195,12 @@ class NetworkExpert(UnseenExpert):
 
     def _train(
         self,
-        X: NDArray[np.float32],
-        codes: NDArray[np.intp],
-        attributes: NDArray[np.float32],
+        X: Array,
+        codes: Codes,
+        attributes: Array,
         stops: Sequence[int],
         checkpoints: Checkpoints,
-    ) -> Iterator[tuple[int, dict[str, NDArray[np.float32]]]]:
+    ) -> Iterator[tuple[int, dict[str, Array]]]:
         """Yield the number of epochs done and the weights, at each of `stops`."""
         torch = require("torch")
         self._check_parameters(stops)

@@ -26,8 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from cosmo.experts._linear import class_sums
-
-Array = NDArray[np.float32]
+from cosmo.experts.base import Array, Codes
 
 _FIRST = 16  # steps of L-BFGS in the first subspace
 _LITTLE = 0.01  # relative decrease of the objective by a step below which L-BFGS stops
@@ -51,7 +50,7 @@ _TAIL = 0.3  # how much of the spread of all other rows preconditions a class
 class SubspacePath:
     """Growing subspaces of the features, spanned by the orthonormal columns of `basis`, and the solution."""
 
-    def __init__(self, X: NDArray[Any], codes: NDArray[np.intp], C: float, W: Array | None, b: Array) -> None:
+    def __init__(self, X: NDArray[Any], codes: Codes, C: float, W: Array | None, b: Array) -> None:
         self.mean = X.mean(axis=0, dtype=np.float64)
         size = float(np.einsum("nd,nd->", X, X)) / len(X)
         if X.dtype == np.float32 and self.mean @ self.mean < 0.99 * size:
@@ -171,7 +170,7 @@ class _State(NamedTuple):
 class _Problem:
     """The regression on rows `A`, whose first column of ones carries the intercepts."""
 
-    def __init__(self, A: Array, codes: NDArray[np.intp], C: float) -> None:
+    def __init__(self, A: Array, codes: Codes, C: float) -> None:
         self.A, self.codes, self.C = A, codes, C
         self.rows = np.arange(len(A))
         self.preconditioner: type[Diagonal | ByRows] = Diagonal

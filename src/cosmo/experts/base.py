@@ -20,6 +20,8 @@ from cosmo.mixture.probabilities import fit_temperature, soften
 
 __all__ = ["UnseenExpert", "select"]
 
+Array = NDArray[np.float32]
+Codes = NDArray[np.intp]
 Expert = TypeVar("Expert", bound="UnseenExpert")
 
 
@@ -102,7 +104,7 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
 
     def select(
         self,
-        X: NDArray[np.float32],
+        X: Array,
         y: Iterable[Hashable],
         descriptions: pd.DataFrame,
         held: HoldOut,
@@ -128,14 +130,10 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         """Raise `ValueError` if the method cannot use these descriptions."""
 
     @abstractmethod
-    def _fit(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
-    ) -> None:
+    def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         """Learn from validated input; `codes` are rows of `attributes` (n_classes, n_attributes)."""
 
-    def _candidates(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
-    ) -> Iterator[Self]:
+    def _candidates(self, X: Array, codes: Codes, table: pd.DataFrame) -> Iterator[Self]:
         """Yield fitted copies for all values of the open parameters, temperature excepted.
 
         Override if fits share computation. `select` sets `accuracy_` of a copy, on held-out classes, before
@@ -161,22 +159,22 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         return copy
 
     @abstractmethod
-    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return how well each sample fits each described class, shape (n_samples, n_classes)."""
 
-    def class_weights(self, descriptions: pd.DataFrame) -> NDArray[np.float32] | None:
+    def class_weights(self, descriptions: pd.DataFrame) -> Array | None:
         """Return W, shape (n_features, n_classes), if the scores are `X @ W`, else None."""
         return None
 
-    def predict_proba(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+    def predict_proba(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return a distribution over the classes of `descriptions` for each sample."""
         return self.probabilities(self.scores(X, descriptions))
 
-    def probabilities(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    def probabilities(self, scores: Array) -> Array:
         """Return joint probabilities from scores over all classes."""
         return np.exp(scores) if self.native else soften(scores, self.decided_["temperature"])
 
-    def attributes(self, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+    def attributes(self, descriptions: pd.DataFrame) -> Array:
         """Return a description table as an array; its columns must be those of the training."""
         table = check_descriptions(descriptions)
         if not table.columns.equals(self.columns_):
@@ -189,7 +187,7 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
 
 def select(
     expert: Expert,
-    X: NDArray[np.float32],
+    X: Array,
     y: Iterable[Hashable],
     descriptions: pd.DataFrame,
     held: HoldOut,

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from cosmo._core.validation import check_features
-from cosmo.experts.base import UnseenExpert, check_positive
+from cosmo.experts.base import Array, Codes, UnseenExpert, check_positive
 
 __all__ = ["DAP"]
 
@@ -58,9 +58,7 @@ class DAP(UnseenExpert):
         self.C = C
         self.temperature = temperature
 
-    def _fit(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
-    ) -> None:
+    def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         check_positive(C=decided["C"])
         self.cut_ = attributes.mean(axis=0)
         has = attributes > self.cut_
@@ -76,19 +74,17 @@ class DAP(UnseenExpert):
             (X - self.mean_) / self.scale_, has[codes].astype(np.float32), decided["C"]
         )
 
-    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return the log-odds of each class's attributes against their prior, (n_samples, n_classes)."""
         scaled = (check_features(X, name="X", columns=len(self.mean_)) - self.mean_) / self.scale_
         proba = np.clip(expit(scaled @ self.weights_ + self.bias_), 1e-6, 1 - 1e-6)
         present, absent = np.log(proba / self.prior_), np.log((1 - proba) / (1 - self.prior_))
         has = (self.attributes(descriptions) > self.cut_)[:, self.used_].astype(np.float32)
-        total: NDArray[np.float32] = present @ has.T + absent @ (1 - has).T
+        total: Array = present @ has.T + absent @ (1 - has).T
         return total.astype(np.float32)
 
 
-def _logistic_regressions(
-    X: NDArray[np.float32], has: NDArray[np.float32], C: float
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _logistic_regressions(X: Array, has: Array, C: float) -> tuple[Array, Array]:
     """Fit `has.shape[1]` binary logistic regressions at once; they share the products with X.
 
     Minimises `mean log-loss + |w|² / (2·C·n)` of each, where n is the number of rows.

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosmo._core.extras import require
 from cosmo.experts._linear import unit_rows
 from cosmo.experts._network import NetworkExpert, Weights
-from cosmo.experts.base import check_not_negative, check_positive, check_shares
+from cosmo.experts.base import Array, check_not_negative, check_positive, check_shares
 
 if TYPE_CHECKING:
     import torch
@@ -99,17 +98,17 @@ class DCN(NetworkExpert):
         check_not_negative(entropy_weight=self.entropy_weight)
         check_shares(dropout=self.dropout)
 
-    def _learn_scales(self, X: NDArray[np.float32], attributes: NDArray[np.float32]) -> None:
+    def _learn_scales(self, X: Array, attributes: Array) -> None:
         mean, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
         spread[spread <= 1e-6 * np.abs(mean)] = 1  # a constant feature, up to rounding
         largest = ((X.max(axis=0) - mean) / spread).max()
         self.mean_ = mean.astype(np.float32)
         self.scale_ = (spread * (largest or 1)).astype(np.float32)
 
-    def _features(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _features(self, X: Array) -> Array:
         return (X - self.mean_) / self.scale_
 
-    def _signatures(self, attributes: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _signatures(self, attributes: Array) -> Array:
         return 10 * np.tanh(unit_rows(attributes))
 
     def _start(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:

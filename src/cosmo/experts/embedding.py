@@ -14,7 +14,7 @@ from scipy.special import erf
 from cosmo._core.extras import require
 from cosmo._core.validation import check_features
 from cosmo.experts._network import NetworkExpert, Weights, layer, normalise_rows
-from cosmo.experts.base import check_counts
+from cosmo.experts.base import Array, Codes, check_counts
 
 if TYPE_CHECKING:
     import torch
@@ -65,7 +65,7 @@ class CMT(NetworkExpert):
     hidden: int = 512
     learning_rate: float = 3e-4
 
-    def _store_mapped(self, X: NDArray[np.float32]) -> None:
+    def _store_mapped(self, X: Array) -> None:
         self.mapped_ = self._map(X)
         self.neighbourhoods_: Neighbourhoods | None = None
 
@@ -78,15 +78,11 @@ class CMT(NetworkExpert):
             self.neighbourhoods_ = learn_neighbourhoods(self.mapped_, self.neighbours)
         return loop(self._map(check_features(X, name="X", columns=self._width())), self.neighbourhoods_)
 
-    def _fit(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
-    ) -> None:
+    def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         super()._fit(X, codes, attributes, **decided)
         self._store_mapped(X)
 
-    def _candidates(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
-    ) -> Iterator[Self]:
+    def _candidates(self, X: Array, codes: Codes, table: pd.DataFrame) -> Iterator[Self]:
         for candidate in super()._candidates(X, codes, table):
             candidate._store_mapped(X)
             yield candidate
@@ -94,7 +90,7 @@ class CMT(NetworkExpert):
     def _width(self) -> int:
         return len(self.weights_["W1"])
 
-    def _map(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _map(self, X: Array) -> Array:
         """Return φ(x), shape (n_samples, n_attributes)."""
         torch = require("torch")
         weights = {name: torch.from_numpy(value) for name, value in self.weights_.items()}
@@ -175,14 +171,12 @@ class DEM(NetworkExpert):
     weight_decay: float = 1e-3
     batch_size: ClassVar[int] = 1 << 30  # type: ignore[misc]  # not a parameter: all classes in a step
 
-    def _examples(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
+    def _examples(self, X: Array, codes: Codes) -> tuple[Array, Codes]:
         if self.distance not in ("cosine", "euclidean"):
             raise ValueError(f"distance must be 'cosine' or 'euclidean', got {self.distance!r}")
         order = np.argsort(codes, kind="stable")
         classes, first, rows = np.unique(codes[order], return_index=True, return_counts=True)
-        means: NDArray[np.float32] = np.add.reduceat(X[order], first, axis=0)
+        means: Array = np.add.reduceat(X[order], first, axis=0)
         means /= rows[:, None].astype(np.float32)
         self.share_ = (rows / len(codes)).astype(np.float32)
         return means, classes
@@ -216,13 +210,13 @@ class DEM(NetworkExpert):
 class Neighbourhoods(NamedTuple):
     """Rows of a reference set, and the statistics of their neighbourhoods that `loop` needs."""
 
-    rows: NDArray[np.float32]
+    rows: Array
     spread: NDArray[np.float64]  # root mean squared distance of each row to its k nearest others
     unit: float  # root mean square, over all rows, of the excess of `spread` over the neighbours'
     k: int
 
 
-def learn_neighbourhoods(rows: NDArray[np.float32], k: int = 20) -> Neighbourhoods:
+def learn_neighbourhoods(rows: Array, k: int = 20) -> Neighbourhoods:
     """Return the neighbourhoods of k rows, or of all others if there are fewer."""
     check_counts(k=k)
     k = min(int(k), len(rows) - 1)
@@ -232,7 +226,7 @@ def learn_neighbourhoods(rows: NDArray[np.float32], k: int = 20) -> Neighbourhoo
     return Neighbourhoods(rows, spread, float(np.sqrt(np.mean(finite**2))), k)
 
 
-def loop(rows: NDArray[np.float32], known: Neighbourhoods, *, extent: float = 3.0) -> NDArray[np.float64]:
+def loop(rows: Array, known: Neighbourhoods, *, extent: float = 3.0) -> NDArray[np.float64]:
     """Return the local outlier probability (LoOP) of each row among the known ones.
 
     It grows with the excess of a row's distance to its nearest known rows over the distances among those.
@@ -257,7 +251,7 @@ def _excess(spread: NDArray[np.float64], around: NDArray[np.float64]) -> NDArray
 
 
 def _nearest(
-    rows: NDArray[np.float32], known: NDArray[np.float32], k: int, *, themselves: bool = False
+    rows: Array, known: Array, k: int, *, themselves: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Return the root mean squared distance to the k nearest known rows, and their indices.
 

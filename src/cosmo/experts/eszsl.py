@@ -12,7 +12,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh, svd
 
 from cosmo._core.validation import check_features
 from cosmo.experts._linear import class_sums, unit_rows
-from cosmo.experts.base import UnseenExpert, check_positive
+from cosmo.experts.base import Array, Codes, UnseenExpert, check_positive
 
 __all__ = ["ESZSL"]
 
@@ -68,15 +68,11 @@ class ESZSL(UnseenExpert):
         self.lam = lam
         self.temperature = temperature
 
-    def _fit(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
-    ) -> None:
+    def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         self._learn_mean(attributes)
         self.weights_ = _solve(X, codes, self._standardised(attributes), decided["gamma"], decided["lam"])
 
-    def _candidates(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
-    ) -> Iterator[Self]:
+    def _candidates(self, X: Array, codes: Codes, table: pd.DataFrame) -> Iterator[Self]:
         mean_only = self._with(table.columns)._learn_mean(table.to_numpy())
         path = _Path(X, codes, mean_only._standardised(table.to_numpy()))
         for gamma in self._values("gamma"):
@@ -87,27 +83,25 @@ class ESZSL(UnseenExpert):
                 candidate.weights_ = path.solve(left, lam)
                 yield candidate
 
-    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return `X V Aᵀ`, shape (n_samples, n_classes)."""
         return check_features(X, name="X", columns=len(self.weights_)) @ self.class_weights(descriptions)
 
-    def class_weights(self, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+    def class_weights(self, descriptions: pd.DataFrame) -> Array:
         """Return `V Aᵀ`, shape (n_features, n_classes)."""
         return self.weights_ @ self._standardised(self.attributes(descriptions)).T
 
-    def _learn_mean(self, attributes: NDArray[np.float32]) -> Self:
+    def _learn_mean(self, attributes: Array) -> Self:
         self.mean_ = attributes.mean(axis=0) if self.centre else None
         return self
 
-    def _standardised(self, attributes: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _standardised(self, attributes: Array) -> Array:
         if self.mean_ is None:
             return attributes
         return unit_rows(attributes - self.mean_)
 
 
-def _solve(
-    X: NDArray[np.float32], codes: NDArray[np.intp], A: NDArray[np.float32], gamma: float, lam: float
-) -> NDArray[np.float32]:
+def _solve(X: Array, codes: Codes, A: Array, gamma: float, lam: float) -> Array:
     """Return V for one pair of regularisers."""
     check_positive(gamma=gamma, lam=lam)
     sums, A64 = class_sums(X, codes, len(A)).astype(np.float64).T, A.astype(np.float64)
@@ -133,7 +127,7 @@ class _Path:
     The latter has at most as many non-zero eigenvalues as there are classes; the others are left out.
     """
 
-    def __init__(self, X: NDArray[np.float32], codes: NDArray[np.intp], A: NDArray[np.float32]) -> None:
+    def __init__(self, X: Array, codes: Codes, A: Array) -> None:
         _, spread, directions = svd(A.astype(np.float64), full_matrices=False, check_finite=False)
         self.attribute_values, self.attribute_vectors = spread**2, directions.T
         # The transpose of a Gram matrix is the same, and in the order of LAPACK.
@@ -150,7 +144,7 @@ class _Path:
         check_positive(gamma=gamma)
         return self.feature_vectors @ (self.core / (self.feature_values + gamma)[:, None])
 
-    def solve(self, left: NDArray[np.float64], lam: float) -> NDArray[np.float32]:
+    def solve(self, left: NDArray[np.float64], lam: float) -> Array:
         """Return V."""
         check_positive(lam=lam)
         V: NDArray[np.float64] = (left / (self.attribute_values + lam)) @ self.attribute_vectors.T

@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cosmo._core.extras import require
 from cosmo.experts._generative import GenerativeExpert, fit_linear
 from cosmo.experts._network import Weights, layer
-from cosmo.experts.base import check_counts, check_not_negative, check_positive
+from cosmo.experts.base import Array, Codes, check_counts, check_not_negative, check_positive
 
 if TYPE_CHECKING:
     import torch
@@ -173,9 +170,7 @@ class FCLSWGAN(ConditionalWGAN):
         },
     }
 
-    def _examples(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
+    def _examples(self, X: Array, codes: Codes) -> tuple[Array, Codes]:
         torch = require("torch")
         self.seen_classifier_ = fit_linear(
             torch.from_numpy(X),
@@ -252,9 +247,7 @@ class CycleWGAN(ConditionalWGAN):
 
     weight: float = 1.0
 
-    def _examples(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
+    def _examples(self, X: Array, codes: Codes) -> tuple[Array, Codes]:
         torch = require("torch")
         A = torch.from_numpy(self._signatures(self.descriptions_))
         self.regressor_ = fit_linear(

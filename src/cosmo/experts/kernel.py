@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosmo._core.validation import check_features
 from cosmo.experts._linear import GradientExpert, Step
-from cosmo.experts.base import check_not_negative, check_positive
+from cosmo.experts.base import Array, Codes, check_not_negative, check_positive
 
 __all__ = ["Kernel"]
 
@@ -106,7 +106,7 @@ class Kernel(GradientExpert):
         self.seed = seed
         self.temperature = temperature
 
-    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return `-(k1 - 1)² - (k2 - 1)²`, shape (n_samples, n_classes)."""
         A = self.directions_.signatures(self.attributes(descriptions))
         Z = self.directions_.features(check_features(X, name="X", columns=len(self.directions_.mean)))
@@ -121,10 +121,10 @@ class Kernel(GradientExpert):
         linear = name == "sigma" and self.sigma is None and self.kernel == "linear"
         return (1.0,) if linear else super()._values(name)
 
-    def _descent(self, W: NDArray[np.float32], A: NDArray[np.float32], value: float) -> Step:
+    def _descent(self, W: Array, A: Array, value: float) -> Step:
         adam = _AdamByFeature(W, self.learning_rate)
 
-        def step(X: NDArray[np.float32], codes: NDArray[np.intp]) -> float:
+        def step(X: Array, codes: Codes) -> float:
             loss, gradient = kernel_loss(W, X, codes, A, kernel=self.kernel, sigma=value, beta=self.beta)
             adam.update(gradient)
             return loss
@@ -141,7 +141,7 @@ class Kernel(GradientExpert):
 def kernel_loss(
     W: NDArray[Any],
     X: NDArray[Any],
-    codes: NDArray[np.intp],
+    codes: Codes,
     A: NDArray[Any],
     *,
     kernel: str,
@@ -165,7 +165,7 @@ def kernel_loss(
     return loss1 + loss2, gradient
 
 
-def _misfit(k: NDArray[Any], codes: NDArray[np.intp], beta: float) -> tuple[float, NDArray[Any]]:
+def _misfit(k: NDArray[Any], codes: Codes, beta: float) -> tuple[float, NDArray[Any]]:
     """Return the mean of `(k_y - 1)² + β / (n - 1) Σ_{c≠y} k_c²`, and its derivative by each k."""
     rows = np.arange(len(k))
     weight = k.dtype.type(beta / (k.shape[1] - 1))
@@ -202,12 +202,12 @@ def _radial(squared: NDArray[Any], kernel: str, sigma: float) -> tuple[NDArray[A
 class _AdamByFeature:
     """Adam on W, in place; the weights of a feature share their second moment."""
 
-    def __init__(self, W: NDArray[np.float32], learning_rate: float) -> None:
+    def __init__(self, W: Array, learning_rate: float) -> None:
         self.W, self.learning_rate, self.n_steps = W, learning_rate, 0
         self.first = np.zeros_like(W)
         self.second = np.zeros((len(W), 1))
 
-    def update(self, gradient: NDArray[np.float32]) -> None:
+    def update(self, gradient: Array) -> None:
         self.n_steps += 1
         self.first *= np.float32(0.9)
         self.first += np.float32(0.1) * gradient

@@ -27,7 +27,7 @@ from cosmo.experts._and_or import (
     soft_gates,
 )
 from cosmo.experts._linear import Adam
-from cosmo.experts.base import UnseenExpert
+from cosmo.experts.base import Array, Codes, UnseenExpert
 
 __all__ = ["LAGO"]
 
@@ -230,9 +230,7 @@ class LAGO(UnseenExpert):
                 "variant 'k-soft' or 'singletons'"
             )
 
-    def _fit(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
-    ) -> None:
+    def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         if not decided["epochs"] >= 1:
             raise ValueError(f"epochs must be at least 1, got {decided['epochs']}")
         for epoch, weights in self._train(X, codes, attributes):
@@ -240,9 +238,7 @@ class LAGO(UnseenExpert):
                 self.weights_ = weights()
                 return
 
-    def _candidates(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
-    ) -> Iterator[Self]:
+    def _candidates(self, X: Array, codes: Codes, table: pd.DataFrame) -> Iterator[Self]:
         if self.epochs is not None:
             yield from super()._candidates(X, codes, table)
             return
@@ -260,7 +256,7 @@ class LAGO(UnseenExpert):
             if stale == _PATIENCE or epoch >= max(self.grid["epochs"]):
                 return
 
-    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return log-probabilities over the classes of the table, shape (n_samples, n_classes)."""
         X = check_features(X, name="X", columns=len(self.weights_.W))
         u = self._probabilities_of(self.attributes(descriptions))
@@ -272,7 +268,7 @@ class LAGO(UnseenExpert):
             result[start : start + step] = log_probabilities(gates(Q))
         return result
 
-    def _probabilities_of(self, attributes: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _probabilities_of(self, attributes: Array) -> Array:
         """Return `u`, shape (n_classes, n_attributes), from a description table."""
         u = attributes / np.float32(100 if self.percent_ else 1)
         if u.min() < 0 or u.max() > 1:
@@ -308,7 +304,7 @@ class LAGO(UnseenExpert):
         # The draw is tall, so its QR factor has orthonormal columns.
         tall = rng.normal(size=sorted((n_features, n_attributes), reverse=True))
         W = 0.1 * np.linalg.qr(tall)[0]
-        V: NDArray[np.float32] | None = None
+        V: Array | None = None
         if self.variant == "semantic-soft":
             V = self._semantic_gamma()
         elif self.variant == "k-soft":
@@ -317,12 +313,12 @@ class LAGO(UnseenExpert):
         W = W if n_features >= n_attributes else W.T
         return Weights(np.ascontiguousarray(W, dtype=np.float32), np.zeros(n_attributes, np.float32), V)
 
-    def _semantic_gamma(self) -> NDArray[np.float32]:
+    def _semantic_gamma(self) -> Array:
         names = pd.factorize(self.columns_.get_level_values(0))[0]
         return np.eye(names.max() + 1, dtype=np.float32)[names]
 
     def _train(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32]
+        self, X: Array, codes: Codes, attributes: Array
     ) -> Iterator[tuple[int, Callable[[], Weights]]]:
         """Train without end; yield the number of epochs done and a function that returns the weights then."""
         self._check_parameters()

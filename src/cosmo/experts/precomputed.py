@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cosmo._core.validation import check_probabilities
-from cosmo.experts.base import UnseenExpert
+from cosmo.experts.base import Array, UnseenExpert
 
 __all__ = ["PrecomputedExpert", "expert_from_predictions"]
 
@@ -57,12 +57,12 @@ class PrecomputedExpert(UnseenExpert):
     def _fit(self, *args: Any, **decided: Any) -> None:
         """Nothing to learn."""
 
-    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return the logarithms of `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X, descriptions))
 
-    def predict_proba(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+    def predict_proba(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return the stored probabilities of rows `X` for the classes in `descriptions`' index."""
         rows = self.proba.index.get_indexer(pd.Index(np.asarray(X).reshape(-1)))
         if (rows < 0).any():

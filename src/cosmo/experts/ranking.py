@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosmo._core.validation import check_features
 from cosmo.experts._linear import GradientExpert, Step
-from cosmo.experts.base import check_positive
+from cosmo.experts.base import Array, Codes, check_positive
 
 __all__ = ["ALE", "SJE", "DeViSE"]
 
@@ -63,7 +63,7 @@ class RankingExpert(GradientExpert):
 
     @staticmethod
     @abstractmethod
-    def violator_weights(hinge: NDArray[np.float32]) -> NDArray[np.float32]:
+    def violator_weights(hinge: Array) -> Array:
         """Return the sub-gradient of the loss of each sample by `hinge`, in the same shape.
 
         Parameters
@@ -72,14 +72,14 @@ class RankingExpert(GradientExpert):
             `h_y` of each class, zero at the true one.
         """
 
-    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return `xᵀ W a_y`, shape (n_samples, n_classes)."""
         A = self.directions_.signatures(self.attributes(descriptions))
         X = check_features(X, name="X", columns=len(self.directions_.mean))
         return self.directions_.features(X) @ (self.weights_ @ A.T)
 
-    def _descent(self, W: NDArray[np.float32], A: NDArray[np.float32], value: float) -> Step:
-        def step(X: NDArray[np.float32], codes: NDArray[np.intp]) -> float:
+    def _descent(self, W: Array, A: Array, value: float) -> Step:
+        def step(X: Array, codes: Codes) -> float:
             hinge = margin_violations(np.asarray((X @ W) @ A.T, np.float32), codes, self.margin)
             pull = self.violator_weights(hinge)
             loss = float(np.vdot(pull, hinge)) / len(X)
@@ -123,7 +123,7 @@ class DeViSE(RankingExpert):
     reference: ClassVar[str] = "Frome et al., NIPS 2013"
 
     @staticmethod
-    def violator_weights(hinge: NDArray[np.float32]) -> NDArray[np.float32]:
+    def violator_weights(hinge: Array) -> Array:
         """Return one for every violation."""
         return (hinge > 0).astype(np.float32)
 
@@ -155,7 +155,7 @@ class SJE(RankingExpert):
     reference: ClassVar[str] = "Akata et al., CVPR 2015"
 
     @staticmethod
-    def violator_weights(hinge: NDArray[np.float32]) -> NDArray[np.float32]:
+    def violator_weights(hinge: Array) -> Array:
         """Return one for the worst violation, divided among equal ones."""
         worst = (hinge > 0) & (hinge == hinge.max(axis=1, keepdims=True))
         return worst / np.maximum(worst.sum(axis=1, keepdims=True), 1).astype(np.float32)
@@ -190,7 +190,7 @@ class ALE(RankingExpert):
     reference: ClassVar[str] = "Akata et al., TPAMI 2016"
 
     @staticmethod
-    def violator_weights(hinge: NDArray[np.float32]) -> NDArray[np.float32]:
+    def violator_weights(hinge: Array) -> Array:
         """Return `ℓ_r / r` for every violation."""
         violates = hinge > 0
         rank = violates.sum(axis=1)
@@ -199,9 +199,7 @@ class ALE(RankingExpert):
         return (violates * weight[:, None]).astype(np.float32)
 
 
-def margin_violations(
-    scores: NDArray[np.float32], truth: NDArray[np.intp], margin: float
-) -> NDArray[np.float32]:
+def margin_violations(scores: Array, truth: NDArray[np.intp], margin: float) -> Array:
     """Return `[Δ + F(x, y) - F(x, y_true)]_+`, zero at the true class, shape (n_samples, n_classes)."""
     rows = np.arange(len(scores))
     hinge = np.maximum(scores - scores[rows, truth][:, None] + np.float32(margin), 0)

@@ -13,7 +13,7 @@ from scipy.linalg import eigh, solve
 
 from cosmo._core.validation import check_features
 from cosmo.experts._linear import unit_rows
-from cosmo.experts.base import UnseenExpert, check_shares
+from cosmo.experts.base import Array, Codes, UnseenExpert, check_shares
 
 __all__ = ["SimilarityExpert"]
 
@@ -63,10 +63,10 @@ class SimilarityExpert(UnseenExpert):
         "adapter": (0.0, 0.3, 0.5, 0.7, 0.8, 0.9),
     }
 
-    sample_mean_: NDArray[np.float32]
-    description_mean_: NDArray[np.float32]
-    whitener_: NDArray[np.float32]
-    step_: NDArray[np.float32]
+    sample_mean_: Array
+    description_mean_: Array
+    whitener_: Array
+    step_: Array
 
     def __init__(
         self,
@@ -79,14 +79,10 @@ class SimilarityExpert(UnseenExpert):
         self.adapter = adapter
         self.temperature = temperature
 
-    def _fit(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
-    ) -> None:
+    def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         self._adapt(_Seen.learn(X, codes, attributes), decided["whitening"], decided["adapter"])
 
-    def _candidates(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
-    ) -> Iterator[Self]:
+    def _candidates(self, X: Array, codes: Codes, table: pd.DataFrame) -> Iterator[Self]:
         seen = _Seen.learn(X, codes, table.to_numpy())
         for whitening, adapter in product(self._values("whitening"), self._values("adapter")):
             candidate = self._with(table.columns, whitening=whitening, adapter=adapter)
@@ -108,29 +104,27 @@ class SimilarityExpert(UnseenExpert):
             gram[np.diag_indices_from(gram)] += (1 - adapter) / adapter
             self.step_ = (A.T @ solve(gram, step, assume_a="pos", check_finite=False)).astype(np.float32)
 
-    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return cosines, shape (n_samples, n_classes)."""
         X, A = check_features(X, name="X"), self.attributes(descriptions)
         _check_one_space(X, A)
         A = self._directions(A, self.description_mean_)
         return self._directions(X, self.sample_mean_) @ unit_rows(A + A @ self.step_).T
 
-    def _directions(self, rows: NDArray[np.float32], mean: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _directions(self, rows: Array, mean: Array) -> Array:
         return unit_rows(np.matmul(rows - mean, self.whitener_))
 
 
 class _Seen(NamedTuple):
     """Means and descriptions of the seen classes, and the covariance of samples within classes."""
 
-    means: NDArray[np.float32]
-    descriptions: NDArray[np.float32]
+    means: Array
+    descriptions: Array
     variances: NDArray[np.float64]
     axes: NDArray[np.float64]
 
     @classmethod
-    def learn(
-        cls, X: NDArray[np.float32], codes: NDArray[np.intp], descriptions: NDArray[np.float32]
-    ) -> _Seen:
+    def learn(cls, X: Array, codes: Codes, descriptions: Array) -> _Seen:
         _check_one_space(X, descriptions)
         sizes = np.bincount(codes)
         sums = np.add.reduceat(X[np.argsort(codes, kind="stable")], np.cumsum(sizes) - sizes)
@@ -147,7 +141,7 @@ class _Seen(NamedTuple):
         return (self.axes / np.sqrt((1 - weight) + weight * self.variances / mean)) @ self.axes.T
 
 
-def _check_one_space(X: NDArray[np.float32], descriptions: NDArray[np.float32]) -> None:
+def _check_one_space(X: Array, descriptions: Array) -> None:
     if X.shape[1] != descriptions.shape[1]:
         raise ValueError(
             f"X has {X.shape[1]} features but the descriptions have {descriptions.shape[1]} columns: "

@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from cosmo._core.validation import check_features
 from cosmo.experts._linear import unit_rows
-from cosmo.experts.base import UnseenExpert, check_positive
+from cosmo.experts.base import Array, Codes, UnseenExpert, check_positive
 
 __all__ = ["SynC"]
 
@@ -85,16 +85,12 @@ class SynC(UnseenExpert):
         if len(table) > 1:
             self._with(table.columns)._learn_signatures(table.to_numpy())
 
-    def _fit(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
-    ) -> None:
+    def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         self._learn_signatures(attributes)
         W = _Classifiers(unit_rows(X), codes, len(attributes)).solve(decided["lam"])
         self._learn_phantoms(W, decided["rho"])
 
-    def _candidates(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
-    ) -> Iterator[Self]:
+    def _candidates(self, X: Array, codes: Codes, table: pd.DataFrame) -> Iterator[Self]:
         """Learn the classifiers once per λ, and yield the phantoms for each ρ."""
         problem = _Classifiers(unit_rows(X), codes, len(table))
         for lam in self._values("lam"):
@@ -105,7 +101,7 @@ class SynC(UnseenExpert):
                 candidate._learn_phantoms(W, rho)
                 yield candidate
 
-    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return `w_c · x`, shape (n_samples, n_classes)."""
         W = self.classifiers(descriptions).astype(np.float32)
         return unit_rows(check_features(X, name="X", columns=W.shape[1])) @ W.T
@@ -115,7 +111,7 @@ class SynC(UnseenExpert):
         signatures = self._directions(self.attributes(descriptions)) / self.distance_
         return similarity(signatures, self.signatures_, self.decided_["rho"]) @ self.phantoms_
 
-    def _learn_signatures(self, attributes: NDArray[np.float32]) -> None:
+    def _learn_signatures(self, attributes: Array) -> None:
         self.mean_ = attributes.mean(axis=0) if self.centre else np.float32(0)
         directions = self._directions(attributes)
         distances = pdist(directions)
@@ -125,7 +121,7 @@ class SynC(UnseenExpert):
         self.distance_ = float(np.median(apart))
         self.signatures_ = directions / self.distance_
 
-    def _directions(self, attributes: NDArray[np.float32]) -> NDArray[np.float64]:
+    def _directions(self, attributes: Array) -> NDArray[np.float64]:
         return unit_rows((attributes - self.mean_).astype(np.float64))
 
     def _learn_phantoms(self, W: NDArray[np.float64], rho: float) -> None:
@@ -149,7 +145,7 @@ class _Classifiers:
     many hundreds.
     """
 
-    def __init__(self, X: NDArray[np.float32], codes: NDArray[np.intp], n_classes: int) -> None:
+    def __init__(self, X: Array, codes: Codes, n_classes: int) -> None:
         self.codes, self.n_classes = codes, n_classes
         values, self.vectors = eigh((X.T @ X).astype(np.float64), overwrite_a=True, check_finite=False)
         # Rounding may leave eigenvalues of a Gram matrix slightly below zero.
@@ -174,7 +170,7 @@ class _Classifiers:
 
 
 def one_vs_other_loss(
-    flat: NDArray[np.float64], X: NDArray[Any], codes: NDArray[np.intp], penalty: NDArray[np.float64]
+    flat: NDArray[np.float64], X: NDArray[Any], codes: Codes, penalty: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64]]:
     """Return `mean [1 - t x·w_c]_+² + Σ penalty w² / 2`, t = ±1 by class, and its gradient by flat W."""
     W = flat.reshape(X.shape[1], -1)

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh, svd
 
 from cosmo._core.validation import check_features
 from cosmo.experts._linear import class_sums, unit_rows
-from cosmo.experts.base import UnseenExpert, check_not_negative, check_positive
+from cosmo.experts.base import Array, Codes, UnseenExpert, check_not_negative, check_positive
 
 __all__ = ["TRIPLE"]
 
@@ -88,16 +88,12 @@ class TRIPLE(UnseenExpert):
         self.centre = centre
         self.temperature = temperature
 
-    def _fit(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], attributes: NDArray[np.float32], **decided: Any
-    ) -> None:
+    def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         self._learn_mean(attributes)
         equations = _NormalEquations(unit_rows(X), codes, self._signatures(attributes))
         self.weights_ = equations.solve(decided["alpha"], decided["beta"], decided["rho"])
 
-    def _candidates(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp], table: pd.DataFrame
-    ) -> Iterator[Self]:
+    def _candidates(self, X: Array, codes: Codes, table: pd.DataFrame) -> Iterator[Self]:
         """Decompose once, and yield the solution for each choice of weights."""
         centred = self._with(table.columns)._learn_mean(table.to_numpy())
         equations = _NormalEquations(unit_rows(X), codes, centred._signatures(table.to_numpy()))
@@ -107,16 +103,16 @@ class TRIPLE(UnseenExpert):
             candidate.weights_ = equations.solve(*values)
             yield candidate
 
-    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> NDArray[np.float32]:
+    def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return `xᵀ P a_y`, shape (n_samples, n_classes)."""
         A = self._signatures(self.attributes(descriptions))
         return unit_rows(check_features(X, name="X", columns=len(self.weights_))) @ (self.weights_ @ A.T)
 
-    def _learn_mean(self, attributes: NDArray[np.float32]) -> Self:
+    def _learn_mean(self, attributes: Array) -> Self:
         self.mean_ = attributes.mean(axis=0) if self.centre else np.float32(0)
         return self
 
-    def _signatures(self, attributes: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _signatures(self, attributes: Array) -> Array:
         return unit_rows(attributes - self.mean_)
 
 
@@ -129,7 +125,7 @@ class _NormalEquations:
     `P = Q Z Vᵀ` there remains `(λ_i + μ_j) Z_ij = (1 + α + β) (Qᵀ C V)_ij`.
     """
 
-    def __init__(self, X: NDArray[np.float32], codes: NDArray[np.intp], A: NDArray[np.float32]) -> None:
+    def __init__(self, X: Array, codes: Codes, A: Array) -> None:
         values, self.vectors = eigh(
             (X.T @ X).astype(np.float64) / len(X), overwrite_a=True, check_finite=False
         )
@@ -142,7 +138,7 @@ class _NormalEquations:
         self.weighted_gram = (signatures.T * share) @ signatures
         self.cross = (class_sums(X, codes, len(A)) / len(X) @ self.vectors).T @ signatures
 
-    def solve(self, alpha: float, beta: float, rho: float) -> NDArray[np.float32]:
+    def solve(self, alpha: float, beta: float, rho: float) -> Array:
         """Return P, shape (n_features, n_attributes)."""
         check_not_negative(alpha=alpha, beta=beta)
         check_positive(rho=rho)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosmo._core.extras import require
 from cosmo.experts._generative import GenerativeExpert
 from cosmo.experts._network import Weights, layer
-from cosmo.experts.base import check_counts, check_not_negative
+from cosmo.experts.base import Array, Codes, check_counts, check_not_negative
 
 if TYPE_CHECKING:
     import torch
@@ -75,9 +74,7 @@ class SEGZSL(GenerativeExpert):
     def _noise_size(self, n_attributes: int) -> int:
         return self.latent
 
-    def _examples(
-        self, X: NDArray[np.float32], codes: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
+    def _examples(self, X: Array, codes: Codes) -> tuple[Array, Codes]:
         order = np.argsort(codes, kind="stable")
         _, first, sizes = np.unique(codes[order], return_index=True, return_counts=True)
         sums = np.add.reduceat(X[order], first, axis=0)
