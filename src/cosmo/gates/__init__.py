@@ -1,14 +1,17 @@
-"""Gates: is this sample of a class I have examples of?"""
+"""Gates: the probability that a sample is of a seen class."""
 
-from collections.abc import Callable
+from __future__ import annotations
 
-from cosmo.gates.base import Gate
-from cosmo.gates.confidence import ConfidenceGate
-from cosmo.gates.evidence import EvidenceGate
-from cosmo.gates.leave_out import LeaveOutGate
-from cosmo.gates.max_softmax import MaxSoftmaxGate
-from cosmo.gates.novelty import NoveltyGate
-from cosmo.gates.odin import OdinGate
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cosmo.gates.base import Gate
+    from cosmo.gates.baselines import MaxSoftmaxGate, NoveltyGate
+    from cosmo.gates.confidence import ConfidenceGate
+    from cosmo.gates.evidence import EvidenceGate
+    from cosmo.gates.leave_out import LeaveOutGate
+    from cosmo.gates.odin import OdinGate
 
 __all__ = [
     "GATES",
@@ -28,32 +31,68 @@ GATES = {
     "confidence-seen": "confidence-based gate that reads the seen expert only",
     "max-softmax": "largest probability of the seen expert",
     "max-softmax-3": "the same at temperature 3",
-    "odin": "largest probability after a push, ε and T chosen by AUC on Gating-Val",
-    "leave-out": "ensemble of classifiers, each trained to doubt some of the classes",
+    "odin": "largest probability after a perturbation, ε and T chosen by AUC on Gating-Val",
+    "leave-out": "ensemble of classifiers, each trained to be uncertain about some of the classes",
     "evidence": "confidences, entropies, margins, energy and distances in feature space",
     "novelty": "the unseen expert's own novelty detection (CMT)",
+}
+
+# Modules are imported on first use.
+_MODULES = {
+    "Gate": "base",
+    "MaxSoftmaxGate": "baselines",
+    "NoveltyGate": "baselines",
+    "ConfidenceGate": "confidence",
+    "EvidenceGate": "evidence",
+    "LeaveOutGate": "leave_out",
+    "OdinGate": "odin",
+}
+_ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "confidence": ("ConfidenceGate", {}),
+    "confidence-auto": ("ConfidenceGate", {"k": None, "temperatures": None}),
+    "confidence-seen": ("ConfidenceGate", {"use_unseen": False}),
+    "max-softmax": ("MaxSoftmaxGate", {}),
+    "max-softmax-3": ("MaxSoftmaxGate", {"temperature": 3.0}),
+    "odin": ("OdinGate", {}),
+    "leave-out": ("LeaveOutGate", {}),
+    "evidence": ("EvidenceGate", {}),
+    "novelty": ("NoveltyGate", {}),
 }
 
 
 def make_gate(name: str) -> Gate:
     """Return a new gate by its name in `GATES`.
 
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    Gate
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown.
+
     Examples
     --------
     >>> make_gate("max-softmax")
     MaxSoftmaxGate()
     """
-    makers: dict[str, Callable[[], Gate]] = {
-        "confidence": ConfidenceGate,
-        "confidence-auto": lambda: ConfidenceGate(k=None, temperatures=None),
-        "confidence-seen": lambda: ConfidenceGate(use_unseen=False),
-        "max-softmax": MaxSoftmaxGate,
-        "max-softmax-3": lambda: MaxSoftmaxGate(3.0),
-        "odin": OdinGate,
-        "leave-out": LeaveOutGate,
-        "evidence": EvidenceGate,
-        "novelty": NoveltyGate,
-    }
-    if name not in makers:
+    if name not in GATES:
         raise ValueError(f"unknown gate {name!r}; choose from {', '.join(GATES)}")
-    return makers[name]()
+    kind, arguments = _ARGUMENTS[name]
+    gate: Gate = __getattr__(kind)(**arguments)
+    return gate
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -1,4 +1,4 @@
-"""The logits of a classifier, and how they change when a sample is moved."""
+"""Logits of fitted classifiers, and their gradients by the sample."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-__all__ = ["Logits", "logits_of"]
-
 _Array = NDArray[np.float32]
 
-# Each function of a hidden layer, and its slope from the function's own value.
+# Activations of hidden layers, and their derivatives as functions of the activation.
 _ACTIVATIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "identity": (lambda z: z, np.ones_like),
     "logistic": (expit, lambda a: a * (1 - a)),
@@ -25,21 +23,10 @@ _ACTIVATIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 
 @dataclass(frozen=True, eq=False)
 class Logits:
-    """Logits of a soft-max classifier: one layer if it is linear, more if it is a network.
+    """Logits of a soft-max classifier with one linear layer, or a network with several.
 
-    Parameters
-    ----------
-    layers : sequence of (weights, bias)
-        Of shapes (n_inputs, n_outputs) and (n_outputs,); the last has one output per class.
-    activation : {"identity", "logistic", "tanh", "relu"}
-        Between layers.
-
-    Examples
-    --------
-    >>> logits = Logits([(np.eye(2, dtype=np.float32), np.zeros(2, dtype=np.float32))])
-    >>> X = np.array([[1, 2]], dtype=np.float32)
-    >>> logits(X), logits.pull_back(X, np.array([[0, 1]], dtype=np.float32))
-    (array([[1., 2.]], dtype=float32), array([[0., 1.]], dtype=float32))
+    `layers` are pairs of weights (n_inputs, n_outputs) and bias (n_outputs,); the last has one output per
+    class. `activation` is applied between layers.
     """
 
     layers: Sequence[tuple[_Array, _Array]]
@@ -47,7 +34,7 @@ class Logits:
 
     @property
     def linear(self) -> bool:
-        """Whether there is only one layer."""
+        """Whether there is one layer."""
         return len(self.layers) == 1
 
     def __call__(self, X: _Array) -> _Array:
@@ -56,7 +43,7 @@ class Logits:
         return self._hidden(X)[-1] @ weights + bias
 
     def pull_back(self, X: _Array, slope: _Array) -> _Array:
-        """Return the gradient for the samples of a function whose gradient for their logits is `slope`."""
+        """Return the gradient by the samples of a function whose gradient by their logits is `slope`."""
         hidden = self._hidden(X)
         _, derivative = _ACTIVATIONS[self.activation]
         gradient = slope @ self.layers[-1][0].T
@@ -74,14 +61,7 @@ class Logits:
 
 
 def logits_of(seen: Any) -> Logits:
-    """Return the logits of a fitted scikit-learn classifier, if it is linear or an MLPClassifier.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> logits_of(LogisticRegression().fit([[0.0], [1.0], [2.0]], [0, 1, 2])).linear
-    True
-    """
+    """Return the logits of a fitted scikit-learn classifier that is linear or an MLPClassifier."""
     if hasattr(seen, "coefs_") and getattr(seen, "out_activation_", "") in ("softmax", "logistic"):
         layers = list(zip(seen.coefs_, seen.intercepts_, strict=True))
         activation = seen.activation
@@ -89,7 +69,7 @@ def logits_of(seen: Any) -> Logits:
         layers = [(np.transpose(getattr(seen, "coef_", [])), getattr(seen, "intercept_", []))]
         activation = "identity"
         n_classes = len(getattr(seen, "classes_", ()))
-        # Other linear machines, one for each pair of classes for instance, have no soft-max.
+        # Other linear models, such as one-vs-one, have no soft-max.
         if np.ndim(layers[0][0]) != 2 or layers[0][0].shape[1] != (n_classes if n_classes > 2 else 1):
             raise TypeError(
                 f"ODIN needs the gradient of the seen expert, which {type(seen).__name__} does not have; use "
@@ -98,6 +78,6 @@ def logits_of(seen: Any) -> Logits:
             )
     layers = [(np.asarray(weights, np.float32), np.asarray(bias, np.float32)) for weights, bias in layers]
     weights, bias = layers[-1]
-    if weights.shape[1] == 1:  # two classes share one output, the second's logit minus the first's
+    if weights.shape[1] == 1:  # one output for two classes, the difference of their logits
         layers[-1] = np.hstack([0 * weights, weights]), np.r_[np.float32(0), bias]
     return Logits(layers, activation)

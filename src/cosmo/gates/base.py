@@ -1,4 +1,4 @@
-"""The contract of a gate: from what both experts say to one number per sample."""
+"""Contract of a gate: from the outputs of both experts to one number per sample."""
 
 from __future__ import annotations
 
@@ -13,24 +13,27 @@ from sklearn.base import BaseEstimator, clone
 from cosmo.experts._observer import Observer
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = ["Gate", "domains_of", "evidence_of"]
+__all__ = ["Gate"]
 
 
 class Gate(BaseEstimator, ABC):  # type: ignore[misc]
-    """Tells samples of seen classes from samples of unseen ones.
+    """Base class of gates, which separate samples of seen classes from those of unseen ones.
 
-    A gate reads what the experts say, never class identities, and must be usable on other classes, and
-    another number of classes, than it was fitted on.
+    A gate reads outputs of the experts, never class identities. It must be applicable to other classes, and
+    another number of them, than it was fitted on.
     """
 
     def observer(self) -> Observer | None:
-        """Return a new observer if the gate needs one; what it sees is in `ExpertOutputs.evidence`."""
+        """Return a new observer that computes `ExpertOutputs.evidence`, if the gate needs one."""
         return None
 
     def tuned(self, train: ExpertOutputs, val: ExpertOutputs) -> Self:
-        """Return an unfitted copy whose open parameters (those that are None) are decided.
+        """Return an unfitted copy whose open parameters (those that are None) are chosen.
 
-        `train` and `val` are the labelled outputs on Gating-Train and Gating-Val.
+        Parameters
+        ----------
+        train, val : ExpertOutputs
+            Labelled outputs on Gating-Train and Gating-Val.
         """
         copy: Self = clone(self)
         return copy
@@ -41,20 +44,20 @@ class Gate(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
-        """Return one number in 0..1 per sample; larger = looks more like a seen class."""
+        """Return one number in 0..1 per sample; larger for samples of seen classes."""
 
 
-def evidence_of(outputs: ExpertOutputs, gate: Gate) -> NDArray[np.float64]:
-    """Return what the gate's observer saw, or an error where nobody looked."""
+def require_evidence(outputs: ExpertOutputs, gate: Gate) -> NDArray[np.float64]:
+    """Return the evidence of the gate's observer; raise `ValueError` if there is none."""
     if outputs.evidence is None:
         raise ValueError(
-            f"{type(gate).__name__} needs to look at the samples themselves; these outputs have no evidence: "
-            "make them with an ExpertPair, or a Cosmo, that has this gate"
+            f"{type(gate).__name__} reads the samples themselves, but these outputs have no evidence; "
+            "compute them by an ExpertPair, or a Cosmo, that has this gate"
         )
     return outputs.evidence
 
 
-def domains_of(outputs: Sequence[ExpertOutputs]) -> NDArray[np.bool_]:
+def seen_mask(outputs: Sequence[ExpertOutputs]) -> NDArray[np.bool_]:
     """Return which of all the samples are of seen classes; there must be both kinds."""
     is_seen = np.concatenate([one.is_seen for one in outputs])
     if is_seen.all() or not is_seen.any():

@@ -1,9 +1,4 @@
-"""Confidence-based gate: a logistic regression on the experts' top-K sorted probabilities.
-
-Atzmon & Chechik, "Adaptive confidence smoothing for generalized zero-shot learning", CVPR 2019,
-section "Confidence-based gating model". Sorting and cutting to K ("top-K pooling") makes the gate
-independent of which classes there are and how many.
-"""
+"""Confidence-based gate: a logistic regression on the experts' largest probabilities."""
 
 from __future__ import annotations
 
@@ -18,35 +13,38 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from cosmo._core.validation import as_number
-from cosmo.gates.base import Gate, domains_of
+from cosmo.gates.base import Gate, seen_mask
 from cosmo.metrics.accuracy import gate_auc
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.mixture.probabilities import top_k
 
-__all__ = ["ConfidenceGate", "top_k"]
+__all__ = ["ConfidenceGate"]
 
 K_GRID = (1, 2, 3, 5, 10)
 TEMPERATURE_GRID = ((1.0,), (2.0,), (3.0,), (5.0,), (10.0,), (1.0, 3.0, 10.0))
 
 
 class ConfidenceGate(Gate):
-    """The paper's gate.
+    """Logistic regression on the experts' K largest probabilities, sorted: the paper's gate.
+
+    Top-K pooling makes the gate independent of the classes and their number.
 
     Parameters
     ----------
-    k : int or None
-        How many of the largest probabilities of each expert are used. None chooses by the AUC on
-        Gating-Val.
-    temperatures : sequence of float or None
-        Each flattens the seen expert's distribution and adds K inputs. None chooses by the AUC on
-        Gating-Val.
-    use_unseen : bool
-        Whether the unseen expert's probabilities are read too (joint, not normalised).
-    convention : {"reference", "textbook"}
-        The paper's code asks for C = 1 in a two-row soft-max, which is an ordinary logistic regression
-        with C = 2 and decision value `v`. "reference" gives `σ(v/2)`, as the library of its day did;
-        "textbook" gives the probability `σ(v)`. The order of samples, hence AUC and FPR, is the same;
-        thresholds differ.
+    k : int or None, default=5
+        Number of largest probabilities of each expert. None chooses by AUC on Gating-Val.
+    temperatures : sequence of float or None, default=(3.0,)
+        Temperatures of the seen expert's distribution; each adds K inputs. None chooses by AUC on Gating-Val.
+    use_unseen : bool, default=True
+        Whether the unseen expert's probabilities are inputs too (joint, not normalised).
+    convention : {"reference", "textbook"}, default="reference"
+        The paper's code fits a soft-max of two rows with C = 1, which is an ordinary logistic regression with
+        C = 2 and decision value `v`. "reference" returns `σ(v/2)`, as the library it used did; "textbook"
+        returns the probability `σ(v)`. AUC and FPR are the same; thresholds differ.
+
+    References
+    ----------
+    Atzmon & Chechik, "Adaptive confidence smoothing for generalized zero-shot learning", CVPR 2019, section
+    "Confidence-based gating model".
 
     Examples
     --------
@@ -77,7 +75,7 @@ class ConfidenceGate(Gate):
     def features(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return the gate's inputs: unseen top-K, then seen top-K for every temperature."""
         if self.k is None or self.temperatures is None:
-            raise ValueError("k and temperatures are still open; decide them with `tuned`")
+            raise ValueError("k or temperatures is None; choose them by `tuned`")
         k = as_number(self.k, name="k", whole=True)
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
@@ -107,7 +105,7 @@ class ConfidenceGate(Gate):
         """Fit the logistic regression "is this sample of a seen class?" on held-out samples."""
         if self.convention not in ("textbook", "reference"):
             raise ValueError(f"convention must be 'textbook' or 'reference', got {self.convention!r}")
-        is_seen = domains_of(outputs)
+        is_seen = seen_mask(outputs)
         regression = LogisticRegression(C=2.0, max_iter=1000)
         regression.fit(np.concatenate([self.features(one) for one in outputs]), is_seen)
         self.weights_ = regression.coef_[0]
@@ -116,7 +114,6 @@ class ConfidenceGate(Gate):
 
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return the probability of "seen" for each sample."""
-        # Not a matrix product, which rounds a row differently in another batch.
         value = (self.features(outputs) * self.weights_).sum(axis=1) + self.bias_
         score: NDArray[np.float64] = expit(value if self.convention == "textbook" else value / 2)
         return score

@@ -1,4 +1,4 @@
-"""Evidence gate: everything that is known about a sample without a single sample of an unseen class."""
+"""Evidence gate: a logistic regression on probabilities, entropies, energy and distances."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from cosmo._core.validation import as_number
 from cosmo.experts._observer import Observer
-from cosmo.gates.base import Gate, domains_of, evidence_of
+from cosmo.gates.base import Gate, require_evidence, seen_mask
 from cosmo.gates.leave_out import entropy
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.probabilities import top_k
@@ -23,21 +23,26 @@ _FLOOR = 1e-6
 
 
 class EvidenceGate(Gate):
-    """A logistic regression like the paper's gate, on more than the top-K probabilities.
+    """Logistic regression on more inputs than those of the paper's gate.
 
-    Its inputs, standardised: both experts' K largest probabilities (the seen expert's also flattened), as
-    they are and as logarithms; the entropy of each; the seen expert's margin between its two best classes;
-    the unseen expert's total mass on unseen classes; the energy of the seen expert (the logarithm of the
-    sum of its exponentiated logits) where it is linear; and where the sample lies among the seen classes in
-    feature space: the distances to the two nearest class means, in units of the spread within classes,
-    their ratio, and the cosine to the nearest.
+    Its inputs, standardised: both experts' K largest probabilities (the seen expert's also at temperature 3)
+    and their logarithms; the entropy of each; the seen expert's margin between its two best classes; the
+    unseen expert's total probability of unseen classes; the energy of the seen expert (log-sum-exp of its
+    logits) if it is linear; the distances to the two nearest class means in feature space, in units of the
+    spread within classes, their ratio, and the cosine to the nearest.
 
     Parameters
     ----------
-    k : int
-        How many of the largest probabilities of each expert are used.
-    C : float
-        Inverse regularisation of the regression; strong, since rows of one class say much the same.
+    k : int, default=5
+        Number of largest probabilities of each expert.
+    C : float, default=0.01
+        Inverse regularisation of the regression; strong, since rows of one class are correlated.
+
+    References
+    ----------
+    Liu, Wang, Owens & Li, "Energy-based out-of-distribution detection", NeurIPS 2020 (energy); Lee, Lee, Lee
+    & Shin, "A simple unified framework for detecting out-of-distribution samples and adversarial attacks",
+    NeurIPS 2018 (distances).
 
     Examples
     --------
@@ -55,7 +60,7 @@ class EvidenceGate(Gate):
         self.C = C
 
     def observer(self) -> Observer:
-        """Return who measures distances and energies."""
+        """Return a new observer that computes distances and energies."""
         return _Neighbourhood()
 
     def features(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
@@ -75,11 +80,11 @@ class EvidenceGate(Gate):
             np.log(mass + _FLOOR) - np.log(np.maximum(1 - mass, 0) + _FLOOR),
         ]
         logs = [np.log(top + _FLOOR) for top in tops]
-        return np.hstack([*tops, *logs, np.stack(columns, axis=1), evidence_of(outputs, self)])
+        return np.hstack([*tops, *logs, np.stack(columns, axis=1), require_evidence(outputs, self)])
 
     def fit(self, *outputs: ExpertOutputs) -> Self:
         """Fit the logistic regression "is this sample of a seen class?" on held-out samples."""
-        is_seen = domains_of(outputs)
+        is_seen = seen_mask(outputs)
         values = np.concatenate([self.features(one) for one in outputs])
         self.mean_, spread = values.mean(axis=0), values.std(axis=0)
         self.spread_ = np.where(spread > 0, spread, 1)
@@ -104,7 +109,7 @@ class _Neighbourhood(Observer):
         np.add.at(means, ranks, X)
         means /= counts[:, None]
         within = np.sqrt(((X - means[ranks]) ** 2).mean(axis=0))
-        # A feature that never varies within a class would count without bound.
+        # Bounds the weight of features that do not vary within classes.
         self.spread = np.maximum(within, 1e-3 * within.max() or 1).astype(np.float32)
         self.centre = means.mean(axis=0).astype(np.float32)
         self.means = ((means - self.centre) / self.spread).astype(np.float32)

@@ -1,13 +1,9 @@
-"""Leave-out gate: classifiers that were each taught to be unsure about a part of the seen classes.
-
-Vyas, Jammalamadaka, Zhu, Das, Kaul & Willke, "Out-of-distribution detection using an ensemble of
-self supervised leave-out classifiers", ECCV 2018.
-"""
+"""Leave-out gate: an ensemble of classifiers, each trained to be uncertain about a part of the classes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,39 +13,45 @@ from cosmo._core.validation import as_number
 from cosmo.experts._linear import Adam
 from cosmo.experts._observer import Observer
 from cosmo.gates._gradients import Logits
-from cosmo.gates._platt import ScoreScale
-from cosmo.gates.base import Gate, domains_of, evidence_of
-from cosmo.gates.odin import pushed_logits
-from cosmo.metrics.accuracy import gate_auc
+from cosmo.gates._platt import ScaledGate
+from cosmo.gates.base import require_evidence
+from cosmo.gates.odin import perturbed_logits
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = ["LeaveOutGap", "LeaveOutGate", "entropy", "leave_out_gap", "margin_entropy_loss"]
+__all__ = ["LeaveOutGate"]
 
 
-class LeaveOutGate(Gate):
-    """Score a sample by the confidence of an ensemble, each member trained to doubt some classes.
+class LeaveOutGate(ScaledGate):
+    """Score a sample by the confidence of an ensemble of leave-out classifiers.
 
-    The seen classes are cut into folds. Member k is a linear soft-max classifier of the classes outside
-    fold k, trained to be at least `margin` surer, in mean entropy, about their samples than about those of
-    fold k. A sample's score is the sum over members of `n max_y p_y - 1 + log n - H(p)`, after a push as in
-    ODIN, with n the member's classes: the authors' `max - H`, measured from the uniform distribution so
-    that it stays comparable when the number of classes changes, and then from its mean over the training
-    rows. On held-out samples a line is fitted that turns scores into probabilities; it keeps their order.
+    The seen classes are divided into folds. Member k is a linear soft-max classifier of the classes outside
+    fold k, trained so that its mean entropy on samples of fold k exceeds that on the others by `margin`. A
+    sample's confidence is the sum over members of `n max_y p_y - 1 + log n - H(p)`, after a perturbation as
+    in ODIN, with n the number of the member's classes: the authors' `max - H`, relative to the uniform
+    distribution so that it is comparable between numbers of classes, less its mean over the training rows.
+    It is scaled to probabilities on held-out samples.
 
     Parameters
     ----------
-    folds : int
+    folds : int, default=5
         Number of members.
-    margin : float
+    margin : float, default=0.4
         In nats.
-    weight : float
-        Of the margin loss, beside the cross-entropy.
-    temperature, epsilon : float
-        Of the soft-max and of the push when scores are computed; see `OdinGate`.
-    epochs : int
+    weight : float, default=0.2
+        Weight of the margin loss, relative to the cross-entropy.
+    temperature : float, default=1000.0
+        Temperature of the soft-max at prediction.
+    epsilon : float, default=0.002
+        Size of the perturbation, see `OdinGate`.
+    epochs : int, default=20
         Passes over the samples for each member.
-    seed : int
-        Draws folds and mini-batches.
+    seed : int, default=0
+        Seed of folds and mini-batches.
+
+    References
+    ----------
+    Vyas, Jammalamadaka, Zhu, Das, Kaul & Willke, "Out-of-distribution detection using an ensemble of self
+    supervised leave-out classifiers", ECCV 2018.
 
     Examples
     --------
@@ -82,7 +84,7 @@ class LeaveOutGate(Gate):
         self.seed = seed
 
     def observer(self) -> Observer:
-        """Return the ensemble, not trained yet."""
+        """Return a new ensemble, not fitted."""
         if as_number(self.folds, name="folds", whole=True) < 2:
             raise ValueError(f"folds must be at least 2, got {self.folds}")
         if as_number(self.epochs, name="epochs", whole=True) < 1:
@@ -91,15 +93,9 @@ class LeaveOutGate(Gate):
             raise ValueError(f"temperature must be positive, got {self.temperature}")
         return _Ensemble(self)
 
-    def fit(self, *outputs: ExpertOutputs) -> Self:
-        """Learn the scale of the scores."""
-        confidence = np.concatenate([evidence_of(one, self)[:, 0] for one in outputs])
-        self.scale_ = ScoreScale().fit(confidence, domains_of(outputs))
-        return self
-
-    def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
-        """Return the probability of "seen" for each sample."""
-        return self.scale_(evidence_of(outputs, self)[:, 0])
+    def _confidence(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+        confidence: NDArray[np.float64] = require_evidence(outputs, self)[:, 0]
+        return confidence
 
 
 class _Ensemble(Observer):
@@ -118,7 +114,7 @@ class _Ensemble(Observer):
         ranks, n_classes = ranks.reshape(-1), len(self.classes)
         rng = np.random.default_rng(gate.seed)
         fold = rng.permutation(n_classes) % min(gate.folds, n_classes)
-        # One class would leave a member nothing to be unsure between.
+        # A member needs at least two classes.
         self.left_out = [fold == k for k in range(fold.max() + 1) if (fold != k).sum() > 1]
         if not self.left_out:
             raise ValueError("the leave-out gate needs at least three seen classes")
@@ -130,83 +126,20 @@ class _Ensemble(Observer):
         return self.confidence(X).sum(axis=1, keepdims=True) - self.centre
 
     def confidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return how sure each member is, shape (n_samples, n_members)."""
+        """Return the confidence of each member, shape (n_samples, n_members)."""
         scaled = (X - self.mean) / self.spread
         result = np.empty((len(X), len(self.members)))
         temperature, epsilon = self.gate.temperature, self.gate.epsilon
         for column, logits in enumerate(self.members):
-            moved = next(pushed_logits(scaled, logits, np.ones_like(self.spread), temperature, [epsilon]))
+            moved = next(perturbed_logits(scaled, logits, np.ones_like(self.spread), temperature, [epsilon]))
             proba = softmax(moved.astype(np.float64) / temperature, axis=1)
             n_classes = proba.shape[1]
             result[:, column] = n_classes * proba.max(axis=1) - 1 + np.log(n_classes) - entropy(proba)
         return result
 
 
-class LeaveOutGap(NamedTuple):
-    """How well members of a leave-out ensemble tell their classes from others: mean AUC, in 0..1.
-
-    The others are the classes that a member was trained to doubt, on the rows it was trained on (`trained`)
-    and on other rows (`fresh`), or classes that no member has met (`unmet`).
-    """
-
-    trained: float
-    fresh: float
-    unmet: float
-
-
-def leave_out_gap(
-    gate: LeaveOutGate,
-    X: NDArray[np.float32],
-    codes: NDArray[np.intp],
-    X_val: NDArray[np.float32],
-    val_codes: NDArray[np.intp],
-) -> LeaveOutGap:
-    """Train an ensemble on `X` and measure what it has learned to doubt: these classes, or any class.
-
-    Parameters
-    ----------
-    gate : LeaveOutGate
-    X, codes
-        Training rows (n_samples, n_features) and their classes.
-    X_val, val_codes
-        Other rows, of the same classes and of further ones.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> codes = np.repeat(np.arange(12), 40)
-    >>> X = (rng.normal(size=(12, 20))[codes] + rng.normal(size=(480, 20))).astype(np.float32)
-    >>> train, val = (codes < 9) & (np.arange(480) % 4 > 0), (codes >= 9) | (np.arange(480) % 4 == 0)
-    >>> gap = leave_out_gap(LeaveOutGate(3, weight=3.0), X[train], codes[train], X[val], codes[val])
-    >>> gap.trained > gap.unmet
-    True
-    """
-    ensemble = _Ensemble(gate).fit(None, X, codes)
-    on_train, on_val = ensemble.confidence(X), ensemble.confidence(X_val)
-    met = np.isin(val_codes, ensemble.classes)
-    found = []
-    for column, left_out in enumerate(ensemble.left_out):
-        doubted = ensemble.classes[left_out]
-        trained, other = on_train[:, column], on_val[:, column]
-        own = met & ~np.isin(val_codes, doubted)
-        found.append(
-            (
-                gate_auc(~np.isin(codes, doubted), trained),
-                gate_auc(own[met], other[met]),
-                gate_auc(own[own | ~met], other[own | ~met]),
-            )
-        )
-    return LeaveOutGap(*np.mean(found, axis=0).tolist())
-
-
 def entropy(proba: NDArray[Any]) -> NDArray[Any]:
-    """Return the entropy of each row, in nats.
-
-    Examples
-    --------
-    >>> entropy(np.array([[1.0, 0.0], [0.5, 0.5]])).round(3)
-    array([0.   , 0.693])
-    """
+    """Return the entropy of each row, in nats."""
     total: NDArray[Any] = -xlogy(proba, proba).sum(axis=1)
     return np.maximum(total, 0)  # not -0.0
 
@@ -214,14 +147,7 @@ def entropy(proba: NDArray[Any]) -> NDArray[Any]:
 def margin_entropy_loss(
     logits: NDArray[Any], codes: NDArray[np.intp], n_in: int, margin: float, weight: float
 ) -> tuple[float, NDArray[Any]]:
-    """Return the loss of a mini-batch and its gradient for the logits.
-
-    Parameters
-    ----------
-    logits : array of shape (n_samples, n_classes)
-        The first `n_in` samples are of the classes, the others of left-out ones.
-    codes : array of int, shape (n_in,)
-    """
+    """Return the loss of a mini-batch, whose first `n_in` samples have classes `codes`, and its gradient."""
     log_p = logits - logits.max(axis=1, keepdims=True)
     log_p = log_p - np.log(np.exp(log_p).sum(axis=1, keepdims=True))
     proba = np.exp(log_p)
@@ -250,19 +176,19 @@ def _train(
     gate: LeaveOutGate,
     rng: np.random.Generator,
 ) -> Logits:
-    """Return a member; `left_out` says which classes it is to doubt."""
-    kept = np.cumsum(~left_out) - 1  # column of each class that stays
+    """Return a member, trained to be uncertain about the classes in `left_out`."""
+    columns = np.cumsum(~left_out) - 1
     n_classes = int((~left_out).sum())
     weights = np.zeros((X.shape[1], n_classes), dtype=np.float32)
     bias = np.zeros(n_classes, dtype=np.float32)
-    # A step that changes a logit at an average sample by a tenth or so, whatever the number of features.
+    # A step changes the logits of an average sample by about a tenth, for any number of features.
     steps = [Adam(weights, 0.1 / X.shape[1]), Adam(bias, 0.01)]
     outside = left_out[codes]
     for _ in range(gate.epochs):
         for rows, others in _batches(np.flatnonzero(~outside), np.flatnonzero(outside), rng):
             batch = X[np.r_[rows, others]]
             logits = batch @ weights + bias
-            _, gradient = margin_entropy_loss(logits, kept[codes[rows]], len(rows), gate.margin, gate.weight)
+            _, gradient = margin_entropy_loss(logits, columns[codes[rows]], len(rows), gate.margin, gate.weight)
             steps[0].update(batch.T @ gradient)
             steps[1].update(gradient.sum(axis=0))
     return Logits([(weights, bias)])
@@ -271,7 +197,7 @@ def _train(
 def _batches(
     rows: NDArray[np.intp], others: NDArray[np.intp], rng: np.random.Generator, size: int = 100
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Yield mini-batches that go once through `rows`, each with as many of `others`, taken in turn."""
+    """Yield mini-batches of all `rows`, each with as many of `others`, in turn."""
     rows, others = rng.permutation(rows), rng.permutation(others)
     for start in range(0, len(rows), size):
         part = rows[start : start + size]

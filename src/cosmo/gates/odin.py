@@ -1,8 +1,4 @@
-"""ODIN: the seen expert's confidence after a small push of the sample towards its best class.
-
-Liang, Li & Srikant, "Enhancing the reliability of out-of-distribution image detection in neural networks",
-ICLR 2018. The idea is that a push raises the confidence of samples of known classes more than of others.
-"""
+"""ODIN: the seen expert's confidence after a small perturbation towards its best class."""
 
 from __future__ import annotations
 
@@ -18,33 +14,37 @@ from sklearn.base import clone
 from cosmo._core.validation import as_number
 from cosmo.experts._observer import Observer
 from cosmo.gates._gradients import Logits, logits_of
-from cosmo.gates._platt import ScoreScale
-from cosmo.gates.base import Gate, domains_of, evidence_of
+from cosmo.gates._platt import ScaledGate
+from cosmo.gates.base import require_evidence
 from cosmo.metrics.accuracy import gate_auc
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = ["OdinGate", "perturbed_confidence", "pushed_logits"]
+__all__ = ["OdinGate"]
 
 TEMPERATURES = (1.0, 3.0, 10.0, 100.0, 1000.0)
 EPSILONS = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 
 
-class OdinGate(Gate):
-    """Score a sample by the seen expert's largest probability at a temperature, after a push.
+class OdinGate(ScaledGate):
+    """Score a sample by the seen expert's largest probability at a temperature, after a perturbation.
 
-    The push is `ε · std · sign(∇_x log p_ŷ(x))` with ŷ the best class, `std` the spread of each feature. The
-    seen expert must be linear (logistic regression, linear discriminant analysis), where the gradient has a
-    closed form, or scikit-learn's MLPClassifier, where it is propagated back through the layers.
-    Confidences are measured from their mean over the training rows, so that thresholds carry over from one
-    stage to the next; on held-out samples a line is fitted that turns them into probabilities. Both keep
-    the order of samples.
+    The perturbation is `ε · std · sign(∇_x log p_ŷ(x))` with ŷ the best class, `std` the standard deviation
+    of each feature; it raises the confidence of samples of seen classes more than of others. The seen expert
+    must be linear (logistic regression, linear discriminant analysis) or scikit-learn's MLPClassifier. The
+    mean confidence of the training rows is subtracted, so that thresholds are the same in all stages, and
+    confidences are scaled to probabilities on held-out samples.
 
     Parameters
     ----------
-    temperature : float or None
-        None chooses by the AUC on Gating-Val.
-    epsilon : float or None
-        Size of the push; 0 leaves samples where they are. None chooses by the AUC on Gating-Val.
+    temperature : float or None, default=None
+        None chooses by AUC on Gating-Val.
+    epsilon : float or None, default=None
+        Size of the perturbation. None chooses by AUC on Gating-Val.
+
+    References
+    ----------
+    Liang, Li & Srikant, "Enhancing the reliability of out-of-distribution image detection in neural
+    networks", ICLR 2018.
 
     Examples
     --------
@@ -62,8 +62,8 @@ class OdinGate(Gate):
         self.epsilon = epsilon
 
     def observer(self) -> Observer:
-        """Return who looks at the samples, for all settings that are still open."""
-        return _Pushes(self.settings())
+        """Return a new observer that computes the confidence under all open settings."""
+        return _Perturbations(self.settings())
 
     def settings(self) -> list[tuple[float, float]]:
         """Return temperature and ε of each column of evidence."""
@@ -77,31 +77,21 @@ class OdinGate(Gate):
         return list(product(temperatures, epsilons))
 
     def tuned(self, train: ExpertOutputs, val: ExpertOutputs) -> Self:
-        """Return a copy that reads the column of largest AUC on Gating-Val."""
-        evidence = evidence_of(val, self)
+        """Return a copy that reads the setting of largest AUC on Gating-Val."""
+        evidence = require_evidence(val, self)
         best = max(range(evidence.shape[1]), key=lambda column: gate_auc(val.is_seen, evidence[:, column]))
         copy: Self = clone(self)
         copy.column_ = best
         copy.chosen_ = self.settings()[best]
         return copy
 
-    def fit(self, *outputs: ExpertOutputs) -> Self:
-        """Learn the scale of the scores."""
-        confidence = np.concatenate([self._confidence(one) for one in outputs])
-        self.scale_ = ScoreScale().fit(confidence, domains_of(outputs))
-        return self
-
-    def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
-        """Return the probability of "seen" for each sample."""
-        return self.scale_(self._confidence(outputs))
-
     def _confidence(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
-        column: NDArray[np.float64] = evidence_of(outputs, self)[:, getattr(self, "column_", 0)]
+        column: NDArray[np.float64] = require_evidence(outputs, self)[:, getattr(self, "column_", 0)]
         return column
 
 
-class _Pushes(Observer):
-    """The confidence under several temperatures and pushes."""
+class _Perturbations(Observer):
+    """The confidence under several temperatures and perturbations."""
 
     def __init__(self, settings: list[tuple[float, float]]) -> None:
         self.settings = settings
@@ -113,7 +103,6 @@ class _Pushes(Observer):
         return self
 
     def evidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        # A push raises all confidences, the more the larger the weights, which differ between stages.
         return self._confidence(X) - self.centre
 
     def _confidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -126,38 +115,36 @@ def perturbed_confidence(
     spread: NDArray[np.float32],
     settings: list[tuple[float, float]],
 ) -> NDArray[np.float64]:
-    """Return the confidence after a push, for each (temperature, ε), shape (n_samples, n_settings).
+    """Return the confidence after a perturbation, for each (temperature, ε), (n_samples, n_settings).
 
-    It is the logarithm of the largest probability times the number of classes, at the scale of logits: the
-    same order as the probability itself, but it stays comparable when the number of classes changes, which
-    at large temperatures the probability does not.
+    It is the logarithm of the largest probability times the number of classes, at the scale of logits, which
+    orders samples like the probability but is comparable between numbers of classes.
     """
     result = np.empty((len(X), len(settings)))
     for temperature in dict.fromkeys(temperature for temperature, _ in settings):
         columns = [column for column, (own, _) in enumerate(settings) if own == temperature]
         epsilons = [settings[column][1] for column in columns]
-        moved = pushed_logits(X, logits, spread, temperature, epsilons)
+        moved = perturbed_logits(X, logits, spread, temperature, epsilons)
         for column, values in zip(columns, moved, strict=True):
             log_p = log_softmax(values.astype(np.float64) / temperature, axis=1).max(axis=1)
             result[:, column] = temperature * (log_p + np.log(values.shape[1]))
     return result
 
 
-def pushed_logits(
+def perturbed_logits(
     X: NDArray[np.float32],
     logits: Logits,
     spread: NDArray[np.float32],
     temperature: float,
     epsilons: Sequence[float],
 ) -> Iterator[NDArray[np.float32]]:
-    """Yield the logits of a classifier after each push of the samples towards their best classes."""
+    """Yield the logits of a classifier after perturbations of the samples towards their best classes."""
     start = logits(X)
     slope = -softmax(start / np.float32(temperature), axis=1)
     slope[np.arange(len(X)), start.argmax(axis=1)] += 1
-    push = np.sign(logits.pull_back(X, slope)) * spread
+    direction = np.sign(logits.pull_back(X, slope)) * spread
     if logits.linear:
-        # A push moves a sample's logits along one direction, however far.
-        direction = push @ logits.layers[0][0]
-        yield from (start + np.float32(epsilon) * direction for epsilon in epsilons)
+        change = direction @ logits.layers[0][0]
+        yield from (start + np.float32(epsilon) * change for epsilon in epsilons)
     else:
-        yield from (logits(X + np.float32(epsilon) * push) for epsilon in epsilons)
+        yield from (logits(X + np.float32(epsilon) * direction) for epsilon in epsilons)
