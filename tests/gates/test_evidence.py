@@ -151,8 +151,8 @@ def test_defaults():
 
 def test_without_evidence():
     message = (
-        "^EvidenceGate needs to look at the samples themselves; these outputs have no evidence: "
-        "make them with an ExpertPair, or a Cosmo, that has this gate$"
+        "^EvidenceGate reads the samples themselves, but these outputs have no evidence; "
+        "compute them by an ExpertPair, or a Cosmo, that has this gate$"
     )
     with pytest.raises(ValueError, match=message):
         EvidenceGate().features(outputs(SEEN, UNSEEN))

@@ -6,9 +6,10 @@ from scipy.special import softmax
 
 from cosmo import Cosmo
 from cosmo.data import load_glyphs
+from cosmo.evaluation.gates import leave_out_gap
 from cosmo.experts._linear import Adam
 from cosmo.gates import LeaveOutGate
-from cosmo.gates.leave_out import entropy, leave_out_gap, margin_entropy_loss
+from cosmo.gates.leave_out import entropy, margin_entropy_loss
 from cosmo.metrics.accuracy import gate_auc
 
 

@@ -149,5 +149,5 @@ def test_chooses_the_best_setting_on_gating_val(data):
 def test_needs_evidence(data):
     train = data.split.trainval
     model = Cosmo(data.descriptions).fit(data.features[train], data.labels[train])
-    with pytest.raises(ValueError, match="OdinGate needs to look at the samples"):
+    with pytest.raises(ValueError, match="OdinGate reads the samples themselves"):
         OdinGate(1.0, 0.0).fit(model.validation_outputs_)

@@ -5,7 +5,8 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from cosmo.gates._platt import ScoreScale, calibration_error
+from cosmo.gates._platt import ScoreScale
+from cosmo.metrics.calibration import calibration
 
 
 def test_calibrated_and_in_order():
@@ -43,37 +44,11 @@ def test_constant_scores():
     assert scale.spread == 1
 
 
-@pytest.mark.parametrize("is_seen", [np.ones(3, dtype=bool), np.zeros(3, dtype=bool)])
-def test_one_domain_only(is_seen):
-    message = "^the gate needs held-out samples of both seen and unseen classes$"
-    with pytest.raises(ValueError, match=message):
-        ScoreScale().fit(np.ones(3), is_seen)
-
-
-def test_calibration_error():
-    """Two bins, three samples in the one, one in the other."""
-    is_seen = np.array([True, True, False, False])
-    error = calibration_error(is_seen, np.array([0.9, 0.92, 0.94, 0.2]))
-    assert error == pytest.approx((3 * abs(0.92 - 2 / 3) + 0.2) / 4)
-    assert calibration_error(is_seen, np.array([1.0, 1.0, 0.0, 0.0])) == 0
-
-
-@pytest.mark.parametrize(
-    ("proba", "together"),
-    [((0.22, 0.28), True), ((0.28, 0.32), False), ((0.85, 0.95), False), ((0.95, 1.0), True)],
-)
-def test_ten_bins(proba, together):
-    """Errors of opposite signs cancel within a bin."""
-    low, high = 1 - proba[0], proba[1]
-    expected = abs(high - low) if together else high + low
-    assert calibration_error(np.array([True, False]), np.array(proba)) == pytest.approx(expected / 2)
-
-
 def test_scaling_repairs_calibration():
     rng = np.random.default_rng(0)
     value = rng.normal(size=4000)
     is_seen = rng.random(4000) < 1 / (1 + np.exp(-3 * value))
     meek = 1 / (1 + np.exp(-value))
     scaled = ScoreScale().fit(meek[:2000], is_seen[:2000])(meek[2000:])
-    before, after = (calibration_error(is_seen[2000:], p) for p in (meek[2000:], scaled))
+    before, after = (calibration(p, is_seen[2000:]).error for p in (meek[2000:], scaled))
     assert after < before / 3

@@ -11,8 +11,7 @@ from threadpoolctl import threadpool_limits
 from cosmo._core.extras import MissingExtra
 from cosmo.data import GZSLDataset, Split, load_glyphs
 from cosmo.data.splits import Protocol
-from cosmo.gates.confidence import top_k
-from cosmo.mixture.probabilities import temper
+from cosmo.mixture.probabilities import temper, top_k
 from cosmo.mixture.smoothing import combine
 from cosmo.paper.joint import JointResult, _Network, joint_table, train_jointly
 

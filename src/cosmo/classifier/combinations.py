@@ -17,9 +17,8 @@ from sklearn.base import BaseEstimator, clone
 from cosmo._core.validation import as_number
 from cosmo.data.splits import gating_split
 from cosmo.gates.base import Gate
+from cosmo.gates.baselines import MaxSoftmaxGate, NoveltyGate
 from cosmo.gates.confidence import ConfidenceGate
-from cosmo.gates.max_softmax import MaxSoftmaxGate
-from cosmo.gates.novelty import NoveltyGate
 from cosmo.metrics.accuracy import GZSLScores, harmonic_mean
 from cosmo.metrics.intervals import accuracy_bound, accuracy_to_reach
 from cosmo.mixture.curve import SeenUnseenCurve

@@ -23,7 +23,7 @@ from cosmo.data.splits import HoldOut, Protocol
 from cosmo.experts.base import UnseenExpert
 from cosmo.experts.pair import fit_seen_expert
 from cosmo.gates.base import Gate
-from cosmo.gates.max_softmax import MaxSoftmaxGate
+from cosmo.gates.baselines import MaxSoftmaxGate
 from cosmo.mixture.outputs import ExpertOutputs
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,12 +18,12 @@ from cosmo.evaluation.expert_cache import ExpertCache
 from cosmo.experts.base import UnseenExpert
 from cosmo.gates import GATES, LeaveOutGate, OdinGate, make_gate
 from cosmo.gates._platt import ScoreScale
-from cosmo.gates.leave_out import LeaveOutGap, leave_out_gap
+from cosmo.gates.leave_out import LeaveOutEnsemble
 from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc
 from cosmo.metrics.calibration import calibration
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = ["GateResult", "compare_gates", "leave_out_gaps", "odin_auc"]
+__all__ = ["GateResult", "LeaveOutGap", "compare_gates", "leave_out_gaps", "odin_auc"]
 
 POOLED = ("confidence", "evidence")
 """Gates that are also fitted on several hold-outs of classes."""
@@ -132,6 +133,18 @@ def odin_auc(experts: ExpertCache, seen: BaseEstimator, unseen: UnseenExpert) ->
     return pd.Series(auc, index).unstack("temperature")
 
 
+class LeaveOutGap(NamedTuple):
+    """Mean AUC, in 0..1, at which members of a leave-out ensemble separate their classes from others.
+
+    The others are the classes that a member left out, on its training rows (`trained`) and on other rows
+    (`fresh`), or classes that are new to all members (`unmet`).
+    """
+
+    trained: float
+    fresh: float
+    unmet: float
+
+
 def leave_out_gaps(experts: ExpertCache) -> dict[str, LeaveOutGap]:
     """Return how well members of the leave-out ensemble separate their classes from others.
 
@@ -156,3 +169,32 @@ def leave_out_gaps(experts: ExpertCache) -> dict[str, LeaveOutGap]:
         entry = experts.cache.arrays("leave-out", fingerprint(gate, *data), compute)
         found[name] = LeaveOutGap(*entry["gap"].tolist())
     return found
+
+
+def leave_out_gap(
+    gate: LeaveOutGate,
+    X: NDArray[np.float32],
+    codes: NDArray[np.intp],
+    X_val: NDArray[np.float32],
+    val_codes: NDArray[np.intp],
+) -> LeaveOutGap:
+    """Train an ensemble on `X` and measure its uncertainty about known and about unknown classes.
+
+    `X_val` are other rows, of the classes in `codes` and of further ones.
+    """
+    ensemble = LeaveOutEnsemble(gate).fit(None, X, codes)
+    on_train, on_val = ensemble.confidence(X), ensemble.confidence(X_val)
+    met = np.isin(val_codes, ensemble.classes)
+    found = []
+    for column, left_out in enumerate(ensemble.left_out):
+        left = ensemble.classes[left_out]
+        trained, other = on_train[:, column], on_val[:, column]
+        own = met & ~np.isin(val_codes, left)
+        found.append(
+            (
+                gate_auc(~np.isin(codes, left), trained),
+                gate_auc(own[met], other[met]),
+                gate_auc(own[own | ~met], other[own | ~met]),
+            )
+        )
+    return LeaveOutGap(*np.mean(found, axis=0).tolist())

@@ -91,14 +91,14 @@ class LeaveOutGate(ScaledGate):
             raise ValueError(f"epochs must be at least 1, got {self.epochs}")
         if not as_number(self.temperature, name="temperature") > 0:
             raise ValueError(f"temperature must be positive, got {self.temperature}")
-        return _Ensemble(self)
+        return LeaveOutEnsemble(self)
 
     def _confidence(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         confidence: NDArray[np.float64] = require_evidence(outputs, self)[:, 0]
         return confidence
 
 
-class _Ensemble(Observer):
+class LeaveOutEnsemble(Observer):
     """The leave-out classifiers of one stage."""
 
     def __init__(self, gate: LeaveOutGate) -> None:
@@ -177,7 +177,7 @@ def _train(
     rng: np.random.Generator,
 ) -> Logits:
     """Return a member, trained to be uncertain about the classes in `left_out`."""
-    columns = np.cumsum(~left_out) - 1
+    new = np.cumsum(~left_out) - 1  # codes without the left-out classes
     n_classes = int((~left_out).sum())
     weights = np.zeros((X.shape[1], n_classes), dtype=np.float32)
     bias = np.zeros(n_classes, dtype=np.float32)
@@ -188,7 +188,7 @@ def _train(
         for rows, others in _batches(np.flatnonzero(~outside), np.flatnonzero(outside), rng):
             batch = X[np.r_[rows, others]]
             logits = batch @ weights + bias
-            _, gradient = margin_entropy_loss(logits, columns[codes[rows]], len(rows), gate.margin, gate.weight)
+            _, gradient = margin_entropy_loss(logits, new[codes[rows]], len(rows), gate.margin, gate.weight)
             steps[0].update(batch.T @ gradient)
             steps[1].update(gradient.sum(axis=0))
     return Logits([(weights, bias)])

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from cosmo.evaluation.gates import GateResult
-from cosmo.gates.leave_out import LeaveOutGap
+from cosmo.evaluation.gates import GateResult, LeaveOutGap
 
 _LATEX = {
     "\\": r"\textbackslash ",

@@ -127,15 +127,14 @@ KNOWN: dict[str, Known] = {
     **_own("experts.embedding", "Neighbourhoods"),
     # Gates, and what looks at samples for them.
     **_own("gates.confidence", "ConfidenceGate"),
-    **_own("gates.max_softmax", "MaxSoftmaxGate"),
-    **_own("gates.novelty", "NoveltyGate"),
+    **_own("gates.baselines", "MaxSoftmaxGate", "NoveltyGate"),
     **_own("gates.odin", "OdinGate"),
     **_own("gates.leave_out", "LeaveOutGate"),
     **_own("gates.evidence", "EvidenceGate"),
     **_own("gates._platt", "ScoreScale"),
     **_own("gates._gradients", "Logits"),
-    "Pushes": Known("cosmo.gates.odin", "_Pushes"),
-    "LeaveOutEnsemble": Known("cosmo.gates.leave_out", "_Ensemble"),
+    "Pushes": Known("cosmo.gates.odin", "_Perturbations"),
+    "LeaveOutEnsemble": Known("cosmo.gates.leave_out", "LeaveOutEnsemble"),
     "Neighbourhood": Known("cosmo.gates.evidence", "_Neighbourhood"),
     # Seen experts.
     **_sklearn("linear_model", "LogisticRegression", ("n_iter_",)),
