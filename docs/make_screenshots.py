@@ -83,7 +83,7 @@ def studio(data: GZSLDataset, folder: Path) -> Iterator[str]:
         data.features[train], data.labels[train], data.descriptions, unseen=ESZSL(1.0, 1.0), name="glyphs"
     ).save(folder / "glyphs.cosmo")
     np.savez(folder / "glyphs.npz", X=data.features[test], y=np.asarray(data.labels[test], dtype=str))
-    command = [sys.executable, "-m", "cosmo.cli", "studio", "glyphs.cosmo", "glyphs.npz", "--port", "0"]
+    command = [sys.executable, "-m", "cosmo", "studio", "glyphs.cosmo", "glyphs.npz", "--port", "0"]
     with subprocess.Popen(
         [*command, "--no-browser", "-q"], cwd=folder, stdout=subprocess.PIPE, text=True
     ) as process:

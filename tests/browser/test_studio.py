@@ -54,7 +54,7 @@ def folder(data: GZSLDataset, test_rows: np.ndarray, tmp_path_factory: pytest.Te
 @contextmanager
 def studio(folder: Path, *arguments: str) -> Iterator[str]:
     """The address of a studio, which is stopped as by Ctrl-C and must end cleanly."""
-    command = [sys.executable, "-m", "cosmo.cli", "studio", *arguments, "--port", "0", "--no-browser", "-q"]
+    command = [sys.executable, "-m", "cosmo", "studio", *arguments, "--port", "0", "--no-browser", "-q"]
     with subprocess.Popen(
         command, cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

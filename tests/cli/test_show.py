@@ -1,4 +1,4 @@
-"""`cosmo show`."""
+"""`cosmo show` and `cosmo experts`."""
 
 from __future__ import annotations
 
@@ -7,54 +7,46 @@ from pathlib import Path
 
 import pytest
 
-from cosmo.cli import main
-from cosmo.data import load_glyphs
-from cosmo.io.model import Model, fit_model
+from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS
+from cosmo.io.model import Model
+from cosmo.io.model_file import save
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    data = load_glyphs(n_classes=24, samples_per_class=8)
-    train = data.split.trainval
-    path = tmp_path_factory.mktemp("show") / "glyphs.cosmo"
-    fit_model(data.features[train, ::6], data.labels[train], data.descriptions, name="glyphs").save(path)
-    return path
+@pytest.mark.usefixtures("project")
+class TestShow:
+    def test_card(self, cosmo):
+        lines = dict(line.split("  ", 1) for line in cosmo("show", "model.cosmo").out.splitlines())
+        card = Model.load("model.cosmo").card()
+        assert lines["seen classes"].strip() == "14"
+        assert lines["unseen expert"].strip() == "ESZSL"
+        assert f"acc_h {card['validation']['acc_h']:.4g}" in lines["validation"]
+        assert "numpy" in lines["versions"]
+        printed = json.loads(cosmo("show", "model.cosmo", "--json").out)
+        assert printed["format_version"] >= 1
+        assert printed["validation"] == card["validation"]
+
+    def test_a_plain_classifier_has_a_card_too(self, cosmo):
+        save(Model.load("model.cosmo").cosmo, "plain.cosmo")
+        assert "unseen classes 3" in " ".join(cosmo("show", "plain.cosmo").out.split())
+
+    def test_damaged_and_missing_files(self, cosmo, refuse):
+        content = bytearray(Path("model.cosmo").read_bytes())
+        content[-40] ^= 1
+        Path("damaged.cosmo").write_bytes(content)
+        refuse(["show", "damaged.cosmo", "-q"], "damaged.cosmo: damaged or altered")
+        refuse(["show", "no.cosmo"], "no.cosmo")
+        assert cosmo("show", "model.cosmo", "-q").out == ""
 
 
-def test_card(model: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["show", str(model)]) == 0
-    lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
-    card = Model.load(model).card()
-    assert lines["data"].strip() == "glyphs"
-    assert lines["seen classes"].strip() == "17"
-    assert lines["unseen expert"].strip() == "ESZSL"
-    assert f"acc_h {card['validation']['acc_h']:.4g}" in lines["validation"]
-    assert "numpy" in lines["versions"]
-
-
-def test_json(model: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["show", str(model), "--json"]) == 0
-    card = json.loads(capsys.readouterr().out)
-    assert card["format_version"] >= 1
-    assert card["validation"] == Model.load(model).card()["validation"]
-
-
-def test_a_plain_classifier_has_a_card_too(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    from cosmo.io.model_file import save
-
-    save(Model.load(model).cosmo, tmp_path / "plain.cosmo")
-    assert main(["show", str(tmp_path / "plain.cosmo")]) == 0
-    assert "unseen classes 7" in " ".join(capsys.readouterr().out.split())
-
-
-def test_damage_is_named(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    content = bytearray(model.read_bytes())
-    content[-40] ^= 1
-    path = tmp_path / "damaged.cosmo"
-    path.write_bytes(content)
-    assert main(["show", str(path), "-q"]) == 2
-    assert f"{path}: damaged or altered" in capsys.readouterr().err
-    assert main(["show", str(tmp_path / "no.cosmo")]) == 2
-    assert "no.cosmo" in capsys.readouterr().err
-    assert main(["show", str(model), "-q"]) == 0
-    assert capsys.readouterr().out == ""
+def test_experts(cosmo):
+    lines = cosmo("experts").out.splitlines()
+    for name, expert in UNSEEN_EXPERTS.items():
+        (row,) = (line for line in lines if line.startswith(f"  {name} "))
+        assert expert.reference in row
+    assert all(any(line.startswith(f"  {name} ") for line in lines) for name in SEEN_EXPERTS)
+    assert max(map(len, lines)) <= 110
+    unseen = json.loads(cosmo("experts", "--json").out)["unseen"]
+    assert unseen.keys() == UNSEEN_EXPERTS.keys()
+    assert unseen["eszsl"]["chosen on validation"] == ["gamma", "lam"]
+    assert "torch" in unseen["dem"]["needs"]
+    assert "torch" not in unseen["eszsl"]["needs"]

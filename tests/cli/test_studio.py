@@ -66,7 +66,7 @@ def folder(data: GZSLDataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def studio(folder: Path, *arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start a studio; give the process and the address that it prints, and end it."""
-    command = [sys.executable, "-m", "cosmo.cli", "studio", *arguments, "--port", "0", "-q"]
+    command = [sys.executable, "-m", "cosmo", "studio", *arguments, "--port", "0", "-q"]
     with subprocess.Popen(
         command,
         cwd=folder,

@@ -77,7 +77,7 @@ class Progress:
         """Show how much of the current step is done."""
         if self._has_bar:
             if not self._bar.task_ids:
-                self._bar.add_task(self._text, total=total)
+                self._bar.add_task(self._text, total=total, completed=done)
                 self._bar.start()
             self._bar.update(self._bar.task_ids[0], completed=done, total=total)
             if done == total:

@@ -24,7 +24,7 @@ ENVIRONMENT = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_T
 def address(model_file: Path, samples: Samples, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     test = tmp_path_factory.mktemp("samples") / "test.npz"
     np.savez(test, X=samples.rows, y=np.asarray(samples.labels, dtype=str))
-    command = [sys.executable, "-m", "cosmo.cli", "studio", str(model_file), str(test)]
+    command = [sys.executable, "-m", "cosmo", "studio", str(model_file), str(test)]
     with subprocess.Popen(
         [*command, "--port", "0", "--no-browser", "-q"], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
     ) as process:

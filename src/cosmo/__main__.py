@@ -1,4 +1,4 @@
-"""`python -m cosmo.cli`."""
+"""Run the command line: `python -m cosmo`."""
 
 import sys
 
