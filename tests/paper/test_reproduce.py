@@ -5,171 +5,177 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
-from cosmo.paper.document import Section
-from cosmo.paper.reproduce import PARTS, Reproduction, _findings, _joint_cells
+from cosmo._core.cache import Cache
+from cosmo.data import GZSLDataset, Split, write_xlsa17
+from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.paper.inputs import Missing, find_inputs
+from cosmo.paper.reproduce import (
+    PARTS,
+    Reproduction,
+    corrected_sample,
+    draw_planes,
+    draw_splits,
+    draw_walkthrough,
+)
 from cosmo.paper.runner import Runner
 from cosmo.paper.tables import TABLES
-from cosmo.paper.trials import Source
+from cosmo.paper.trials import Trial, fitted
 
 QUICK = [name for name in PARTS if name != "joint"]
 
 
-def reproduce(runner: Runner, out: Path, names: list[str], **options: object) -> dict[str, Section]:
-    made = Reproduction(
-        runner,
-        out,
-        ["AWA1", "CUB"],
-        ["LAGO"],
-        ["predictions", "scores"],
-        **options,  # type: ignore[arg-type]
-    )
+def reproduce(runner, out, names, **options):
+    made = Reproduction(runner, out, ["AWA1", "CUB"], ["LAGO"], ["predictions", "scores"], **options)
     return {section.name: section for section in made.sections(names)}
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def out(tmp_path_factory):
     return tmp_path_factory.mktemp("out")
 
 
 @pytest.fixture(scope="module")
-def sections(runner: Runner, out: Path) -> dict[str, Section]:
+def sections(runner, out):
     return reproduce(runner, out, QUICK)
 
 
 class TestSections:
-    def test_order_and_titles(self, sections: dict[str, Section]):
+    def test_titles_and_files(self, sections, out):
         assert list(sections) == QUICK
         assert [section.title for section in sections.values()] == [PARTS[name] for name in QUICK]
-
-    def test_files(self, sections: dict[str, Section], out: Path):
         tables = {path.name for path in (out / "tables").iterdir()}
         assert tables == {f"{name}.{suffix}" for name in TABLES for suffix in ("csv", "tex")}
         figures = {path.name for path in (out / "figures").iterdir()}
         names = ("planes-LAGO-predictions", "walkthrough-CUB-LAGO", "splits-AWA1", "splits-CUB")
         assert figures == {f"{name}.{suffix}" for name in names for suffix in ("png", "svg")}
-        assert {path.name for path in out.iterdir()} == {"tables", "figures"}
 
-    def test_what_is_missing(self, sections: dict[str, Section]):
+    def test_missing(self, sections):
         features = ["features of AWA1: xlsa17/AWA1/res101.mat"]
         for name, section in sections.items():
             expected = [] if name in ("scores", "planes", "splits") else features
             assert section.missing == expected, name
 
-    def test_the_same_bytes_again(
-        self, runner: Runner, out: Path, sections: dict[str, Section], tmp_path: Path
-    ):
-        reproduce(runner, tmp_path, ["main", "planes", "walkthrough"])
-        files = [path.relative_to(tmp_path) for path in tmp_path.rglob("*.*")]
-        assert len(files) == 2 + 2 * 2
-        for file in files:
-            assert (tmp_path / file).read_bytes() == (out / file).read_bytes(), file
-
-    def test_ablation_in_words(self, sections: dict[str, Section], out: Path):
+    def test_ablation_in_words(self, sections, out):
         rows = pd.read_csv(out / "tables" / "combination.csv").dropna(subset=["value"])
         order = rows.sort_values("value", ascending=False, kind="stable")["row"]
         assert f"CUB, LAGO, predictions: {' > '.join(order)}." in sections["combination"].text
-        values = (
-            pd.read_csv(out / "tables" / "smoothing.csv").dropna(subset=["value"]).set_index("row")["value"]
-        )
+        rows = pd.read_csv(out / "tables" / "smoothing.csv").dropna(subset=["value"])
+        values = rows.set_index("row")["value"]
         gain = values["Adaptive-Smoothing"] - values
-        assert f"over none {gain['No-Smoothing']:+.1f}, over constant {gain['Const-Smoothing']:+.1f}." in (
-            sections["smoothing"].text
-        )
+        text = f"over none {gain['No-Smoothing']:+.1f}, over constant {gain['Const-Smoothing']:+.1f}."
+        assert text in sections["smoothing"].text
 
-    def test_no_expert_of_the_table(self, runner: Runner, tmp_path: Path):
-        made = Reproduction(runner, tmp_path, ["CUB"], ["RN"], ["predictions"])
-        (section,) = made.sections(["ausuc"])
+    def test_neither_expert_nor_source(self, runner, tmp_path):
+        (section,) = Reproduction(runner, tmp_path, ["CUB"], ["RN"], ["predictions"]).sections(["ausuc"])
         assert section.missing == ["an expert or source of this table"]
         assert list((tmp_path / "tables").iterdir()) == []
-
-    def test_no_source_of_the_figures(self, runner: Runner, tmp_path: Path):
         made = Reproduction(runner, tmp_path, ["CUB"], ["LAGO"], ["scores"])
         for section in made.sections(["planes", "walkthrough"]):
             assert section.missing == ["a source of these figures"]
             assert section.pictures == []
 
-    def test_experts_of_planes_are_trained_side_by_side(self, runner: Runner, tmp_path: Path):
+    def test_experts_of_planes_are_trained_in_parallel(self, runner, tmp_path):
         made = Reproduction(runner, tmp_path, ["CUB", "SUN"], ["LAGO"])
         assert [trial.case[:3] for trial in made._trials("planes")] == [
             (dataset, "LAGO", source) for dataset in ("CUB", "SUN") for source in ("predictions", "features")
         ]
 
-    def test_a_sample_that_is_not_there(self, runner: Runner, tmp_path: Path):
-        with pytest.raises(ValueError, match="there is no 5000"):
-            reproduce(runner, tmp_path, ["walkthrough"], sample=5000)
-
-
-def line(slope: float, start: float, dataset: str = "CUB") -> pd.DataFrame:
-    """A table of seen experts whose accuracy is worth `slope`."""
-    about = {"dataset": dataset, "expert": "LAGO", "source": "predictions", "missing": ""}
-    return pd.DataFrame(
-        [
-            {**about, "row": f"expert {x}", "metric": metric, "value": value}
-            for x in (60.0, 65.0, 70.0)
-            for metric, value in (
-                ("seen_accuracy", x),
-                ("acc_h", start + slope * x),
-                ("ausuc", start / 2 + slope * x),
-            )
-        ]
-    )
+    def test_joint_without_features(self, runner, tmp_path):
+        (section,) = Reproduction(runner, tmp_path, ["AWA1"]).sections(["joint"])
+        assert section.missing == ["features of AWA1: xlsa17/AWA1/res101.mat"]
+        assert section.tables == []
 
 
 class TestView:
-    def test_planes(self, runner: Runner, sections: dict[str, Section], tmp_path: Path):
+    def test_planes(self, runner, sections, tmp_path):
         made = Reproduction(runner, tmp_path, ["AWA1", "CUB"], ["LAGO"], ["predictions"])
-        view = made.view("cosmo paper all")
-        assert view is not None
-        awa, cub = view["sets"]
+        awa, cub = made.view("cosmo paper all")["sets"]
         assert (awa["name"], cub["name"]) == ("AWA1", "CUB")
         for one in (awa, cub):
             assert [curve["name"] for curve in one["curves"]] == ["COSMO + LAGO", "CS + LAGO", "LAGO"]
             assert one["curves"][0]["main"]
             assert {point["name"] for point in one["points"]} >= {"ESZSL (published)", "LAGO (published)"}
-        # Without features there is no seen expert: its predictions stand in.
+        # Without features there is no seen expert: scores alone replace it.
         assert [fact[0] for fact in awa["facts"]] == ["from scores alone"]
         assert [fact[0] for fact in cub["facts"]] == ["from the authors' predictions"]
 
-    def test_an_expert_from_two_sources(self, runner: Runner, tmp_path: Path):
+    def test_an_expert_from_two_sources(self, runner, tmp_path):
         both = Reproduction(runner, tmp_path, ["CUB"], ["LAGO"], ["predictions", "features"])
-        shown: list[tuple[str, Source]] = [("LAGO", "predictions"), ("LAGO", "features")]
-        ways = both._ways("CUB", "LAGO", "predictions", shown)
+        cases = [("LAGO", "predictions"), ("LAGO", "features")]
+        ways = both._ways("CUB", "LAGO", "predictions", cases)
         assert ways[0].name == "COSMO + LAGO (the authors' predictions)"
-        assert {way.family for way in ways} == {"LAGO (the authors' predictions)"}
 
-    def test_nothing_was_asked(self, runner: Runner, tmp_path: Path):
+    def test_nothing_was_computed(self, runner, tmp_path):
         fresh = Runner(runner.holdings, runner.cache)
         assert Reproduction(fresh, tmp_path, ["CUB"]).view("cosmo paper splits") is None
-        assert fresh.asked == []
 
 
-class TestFindings:
-    def test_the_line_through_seen_experts(self):
-        said = _findings("gap", line(0.5, 10.0))
-        assert "worth 0.50 of Acc_H and 0.50 of AUSUC" in said
-        assert f"gives Acc_H {10 + 0.5 * 72.8:.1f} and AUSUC {5 + 0.5 * 72.8:.1f} at 72.8 %" in said
-
-    def test_the_papers_seen_expert_is_known_on_cub_only(self):
-        assert _findings("gap", line(0.5, 10.0, "AWA1")) == ""
-
-    @pytest.mark.parametrize("name", TABLES)
-    def test_nothing_computed(self, name: str):
-        frame = line(0.5, 10.0).assign(missing="features", value=np.nan)
-        assert _findings(name, frame) == ""
+def texts(figure: Figure) -> str:
+    """All words of a figure."""
+    figure.draw_without_rendering()
+    return "\n".join(text.get_text() for text in figure.findobj(lambda one: hasattr(one, "get_text")))
 
 
-class TestJoint:
-    @pytest.mark.parametrize(("dataset", "printed"), [("CUB", "26.3"), ("glyphs", "")])
-    def test_cells(self, dataset: str, printed: str):
-        row = {"acc_ts": 0.1, "acc_tr": 0.2, "acc_h": 0.134, "seen_expert_accuracy": 0.5, "gate_auc": 0.6}
-        names = ["COSMO, trained apart", "joint, held out", "joint, all seen"]
-        cells = _joint_cells(pd.DataFrame([row] * 3, index=names), dataset).set_index("")
-        assert list(cells["H"]) == ["13.4"] * 3
-        assert cells.loc["joint, held out", "H printed"] == printed
-        assert cells.loc["joint, held out", "seen expert printed"] == ""
+class TestWalkthrough:
+    @pytest.mark.parametrize(("plain", "expected"), [([2, 0], 0), ([0, 0], 1)])
+    def test_corrected_samples_of_seen_classes_come_first(self, plain, expected):
+        seen, unseen = np.array([[0.6, 0.4], [0.5, 0.5]]), np.array([[0.1], [0.9]])
+        classes = pd.Index(["a", "b"]), pd.Index(["z"])
+        test = ExpertOutputs(*classes, seen, unseen, target=np.array([0, 2]))
+        assert corrected_sample(test, np.array([0, 2]), np.array(plain)) == expected
+        with pytest.raises(Missing, match="a sample that smoothing corrects"):
+            corrected_sample(test, np.array([0, 2]), np.array([0, 2]))
 
-    def test_missing(self, runner: Runner, tmp_path: Path):
-        (section,) = Reproduction(runner, tmp_path, ["AWA1"]).sections(["joint"])
-        assert section.missing == ["features of AWA1: xlsa17/AWA1/res101.mat"]
-        assert section.tables == []
+    def test_default_and_chosen_sample(self, runner):
+        trials = [Trial("CUB", "LAGO", "predictions", rule) for rule in ("COSMO", "CB-Gating-3")]
+        validation, test = runner.outputs(trials[0].case)
+        row = corrected_sample(test, *(fitted(trial, validation).predict(test) for trial in trials))
+        words = texts(draw_walkthrough(runner, "CUB", "LAGO", "predictions"))
+        assert f"CUB, COSMO + LAGO: test sample {row}" in words
+        assert "(wrong)" in words
+        assert "(right)" in words
+        words = texts(draw_walkthrough(runner, "CUB", "LAGO", "predictions", row=len(test) - 1))
+        assert str(test.classes[test.labels[-1]]) in words
+
+    @pytest.mark.parametrize("row", [-1, 200])
+    def test_errors(self, runner, row):
+        with pytest.raises(ValueError, match=f"CUB has test samples 0 to 199; there is no {row}$"):
+            draw_walkthrough(runner, "CUB", "LAGO", "predictions", row=row)
+        with pytest.raises(Missing, match="^features of AWA1"):
+            draw_walkthrough(runner, "AWA1", "LAGO", "predictions")
+
+
+class TestPlanes:
+    def test_curves_and_published_points(self, runner):
+        words = texts(draw_planes(runner, ["CUB", "SUN"], "LAGO", "predictions"))
+        for name in ("COSMO + LAGO", "CS + LAGO", "ESZSL", "SUN (published points only)"):
+            assert name in words
+
+    def test_without_features(self, runner):
+        words = texts(draw_planes(runner, ["AWA1"], "LAGO", "predictions"))
+        assert "CS + LAGO" in words
+        assert "COSMO + LAGO" not in words
+
+    def test_nothing_at_all(self, runner):
+        with pytest.raises(Missing, match=r"^published predictions of LAGO: predictions/LAGO/glyphs/$"):
+            draw_planes(runner, ["glyphs"], "LAGO", "predictions")
+
+
+class TestSplits:
+    @pytest.mark.parametrize("name", ["CUB", "AWA1"])
+    def test_with_and_without_features(self, runner, name):
+        words = texts(draw_splits(runner, name))
+        assert f"{name}: cross-validation splits" in words
+        assert "28" in words  # seen classes
+        assert "12" in words  # unseen classes
+
+    def test_missing(self, runner, data, tmp_path: Path):
+        with pytest.raises(Missing, match="^splits of SUN"):
+            draw_splits(runner, "SUN")
+        split = Split(data.split.trainval, data.split.test_seen, data.split.test_unseen)
+        bare = GZSLDataset(np.zeros((len(data.labels), 1)), data.labels, data.descriptions, split)
+        write_xlsa17(bare, tmp_path / "xlsa17" / "FLO", features="labels")
+        with pytest.raises(Missing, match="^features of FLO"):
+            draw_splits(Runner(find_inputs(tmp_path), Cache(tmp_path / "cache")), "FLO")
