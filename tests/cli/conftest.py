@@ -128,6 +128,6 @@ def wait_for() -> Callable[..., bool]:
         end = time.monotonic() + seconds
         while not holds() and time.monotonic() < end:
             time.sleep(0.01)
-        return holds()
+        return bool(holds())
 
     return wait

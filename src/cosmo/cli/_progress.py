@@ -98,11 +98,12 @@ class Progress:
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[Progress]:
-    """Show steps, counts and messages of the logger "cosmo" on standard error."""
+def progress(*, quiet: bool, hidden: str | None = None) -> Iterator[Progress]:
+    """Show steps, counts and messages of the logger "cosmo", except those of `hidden`, on standard error."""
     shown = Progress(quiet=quiet)
     handler = logging.Handler(logging.INFO)
     handler.emit = lambda record: shown.note(record.getMessage())  # type: ignore[method-assign]
+    handler.addFilter(lambda record: hidden is None or not record.name.startswith(hidden))
     logger = logging.getLogger("cosmo")
     level = logger.level
     logger.setLevel(logging.INFO)

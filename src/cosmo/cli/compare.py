@@ -94,20 +94,21 @@ def run(args: argparse.Namespace) -> int:
     results: dict[str, list[CandidateResult]] = {}
     tables: dict[str, TextTable] = {}
     workers = _options.make_workers(args)
-    with progress(quiet=args.quiet) as step:
+    with progress(quiet=args.quiet, hidden="cosmo.classifier") as step:
         for descriptions in args.descriptions if args.dataset != "glyphs" else ["attributes"]:
             step(f"loading {args.dataset}, {descriptions}")
             candidates, left_out = _candidates(args, experts, descriptions)
             if not candidates:
                 reasons = "; ".join(f"{method}: {reason}" for method, reason in left_out.items())
                 raise ValueError(f"no method can use {descriptions}: {reasons}")
+            step(f"training {len(candidates)} experts")
             frame, results[descriptions] = compare(
                 candidates,
                 Cache(args.cache),
                 seen=make_seen_expert(args.seen),
                 seed=args.seed,
                 workers=workers,
-                report=step,
+                report=step.report,
             )
             frames[descriptions] = frame
             title = (

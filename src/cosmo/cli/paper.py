@@ -104,8 +104,9 @@ def run(args: argparse.Namespace) -> int:
         sample=args.sample,
     )
     workers = _options.make_workers(args)
-    with progress(quiet=args.quiet) as step:
-        runner = Runner(inputs, Cache(args.cache), workers=workers, report=step)
+    with progress(quiet=args.quiet, hidden="cosmo.classifier") as step:
+        step("training experts")
+        runner = Runner(inputs, Cache(args.cache), workers=workers, report=step.report)
         reproduction = Reproduction(runner, out, datasets, args.expert, args.source, args.search, args.sample)
         sections = reproduction.sections(parts)
         write_whole(out / "paper.md", as_markdown(sections, command, pictures=Path("figures")).encode())

@@ -70,7 +70,7 @@ def compare(
     seen: BaseEstimator | None = None,
     seed: int = 0,
     workers: Workers | None = None,
-    report: Callable[[str], None] = lambda text: None,
+    report: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[pd.DataFrame, list[CandidateResult]]:
     """Return a table with a row for each expert and combination, and the outputs behind it.
 
@@ -84,8 +84,8 @@ def compare(
         Draws the validation split.
     workers : Workers, optional
         Where experts are trained; by default in this process.
-    report : function of str
-        Receives a line whenever an expert is trained.
+    report : callable, default=no report
+        Receives the number of trained experts and of all experts.
 
     Returns
     -------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import closing
@@ -25,6 +26,8 @@ from cosmo.experts.pair import fit_seen_expert
 from cosmo.gates.base import Gate
 from cosmo.gates.baselines import MaxSoftmaxGate
 from cosmo.mixture.outputs import ExpertOutputs
+
+logger = logging.getLogger(__name__)
 
 
 class CachedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -282,7 +285,7 @@ def train_all(
     trainings: Sequence[Training],
     *,
     workers: Workers | None = None,
-    report: Callable[[str], None] = lambda text: None,
+    report: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Train experts in parallel and fill their cache.
 
@@ -292,13 +295,14 @@ def train_all(
         All with the same cache; equal ones are done once, cached ones not at all.
     workers : Workers, optional
         By default this process. On a cluster, the folder of the cache must be on shared storage.
-    report : function of str
-        Receives a line whenever an expert is trained.
+    report : callable, default=no report
+        Receives the number of trained experts and of all experts, at first and after each training.
     """
     unique = {training.experts.key(training.seen, training.unseen): training for training in trainings}
     missing = [one for one in unique.values() if not one.experts.has(one.seen, one.unseen)]
     done = len(unique) - len(missing)
-    report(f"{done} of {len(unique)} experts are trained already")
+    logger.info("%d of %d experts are cached", done, len(unique))
+    report(done, len(unique))
     # A seen expert is trained with the first unseen expert of its data set; the others find it in the cache.
     first: dict[str, Training] = {}
     for training in missing:
@@ -314,7 +318,8 @@ def train_all(
         with closing(parallel_map(_train, tasks, workers=workers, common=common, folder=folder)) as results:
             for name, cpu_seconds in results:
                 done += 1
-                report(f"{done} of {len(unique)}: {name}, {cpu_seconds:.0f} CPU s")
+                logger.info("trained %s: %.0f CPU s", name, cpu_seconds)
+                report(done, len(unique))
 
 
 def _train(

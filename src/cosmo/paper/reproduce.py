@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,6 +37,8 @@ from cosmo.viz.plots import (
     save_figure,
 )
 from cosmo.viz.tables import TextTable
+
+logger = logging.getLogger(__name__)
 
 PARTS = {
     **{name: table.title for name, table in TABLES.items()},
@@ -91,7 +94,7 @@ class Reproduction:
         }
         found = []
         for name in names:
-            self.runner.report(PARTS[name])
+            logger.info(PARTS[name])
             section = others[name]() if name in others else self._table(name)
             found.append(replace(section, missing=list(dict.fromkeys(section.missing))))
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
@@ -24,7 +25,7 @@ from cosmo.paper.joint import joint_table
 from cosmo.paper.seen_experts import SEEN
 from cosmo.paper.trials import Case, Trial, measure
 
-__all__ = ["EXPERTS", "Runner"]
+logger = logging.getLogger(__name__)
 
 EXPERTS = {
     "ESZSL": "eszsl",
@@ -58,8 +59,8 @@ class Runner:
         Stores outputs of experts and measures of trials.
     workers : Workers, optional
         Where experts are trained; by default in this process.
-    report : function of str
-        Receives a line for each step.
+    report : callable, default=no report
+        Receives the number of trained experts and of all experts.
 
     Examples
     --------
@@ -77,12 +78,12 @@ class Runner:
         cache: Cache,
         *,
         workers: Workers | None = None,
-        report: Callable[[str], None] = lambda text: None,
+        report: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
         self.holdings = holdings
         self.cache = cache
         self.workers = workers
-        self.report = report
+        self._report = report
         self._datasets: dict[tuple[str, bool], GZSLDataset] = {}
         self._experts: dict[tuple[str, bool, int], ExpertCache] = {}
         self._predictions: dict[tuple[str, str, str], StagePredictions] = {}
@@ -110,7 +111,7 @@ class Runner:
             except (Missing, MissingExtra):
                 continue
         if trainings:
-            train_all(trainings, workers=self.workers, report=self.report)
+            train_all(trainings, workers=self.workers, report=self._report)
 
     def result(self, trial: Trial) -> dict[str, float]:
         """Return the trial's measures, in percent (see `measure`), or raise `Missing`."""
@@ -144,7 +145,7 @@ class Runner:
         key = fingerprint(data.features, data.codes, data.descriptions, data.split, seed, code_of(type(self)))
         kept = self.cache.read("joint", key)
         if not kept:
-            self.report(f"training all parts jointly on {dataset}")
+            logger.info("training all parts jointly on %s", dataset)
             kept = {str(row): values for row, values in joint_table(data, seed).to_dict("index").items()}
             self.cache.write("joint", key, kept)
         return pd.DataFrame.from_dict(kept, orient="index")
