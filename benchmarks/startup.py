@@ -24,7 +24,7 @@ DEPENDENCIES = "from sklearn.linear_model import LogisticRegression; import pand
 IMPORT = "from cosmo import Cosmo"
 COMMANDS = {
     "python -c pass": ["-c", "pass"],
-    "cosmo --help": ["-m", "cosmo.cli", "--help"],
+    "cosmo --help": ["-m", "cosmo", "--help"],
     "import cosmo": ["-c", "import cosmo"],
     DEPENDENCIES: ["-c", DEPENDENCIES],
     IMPORT: ["-c", IMPORT],

@@ -107,7 +107,7 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start a command in its own process group; `limit` bounds the size of its files."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    command = [sys.executable, "-m", "cosmo.cli", *arguments]
+    command = [sys.executable, "-m", "cosmo", *arguments]
     if limit is not None:
         command = ["prlimit", f"--fsize={limit}", *command]
     with log.open("wb") as file:

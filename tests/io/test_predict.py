@@ -541,7 +541,7 @@ class TestPartitions:
             shutil.copy(home / "a.parquet", home / f"z{k}.parquet")
         model.save(tmp_path / "model.cosmo")
         out, parts = tmp_path / "out", tmp_path / "out.parts"
-        command = [sys.executable, "-m", "cosmo.cli", "predict", str(tmp_path / "model.cosmo"), str(home)]
+        command = [sys.executable, "-m", "cosmo", "predict", str(tmp_path / "model.cosmo"), str(home)]
         command += ["--out", str(out), "--batch", "4", "--engine", "dask", "--scheduler", "local"]
         process = subprocess.Popen(
             [*command, "--jobs", "2"], stderr=subprocess.PIPE, text=True, start_new_session=True
