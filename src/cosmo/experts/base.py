@@ -15,7 +15,7 @@ from sklearn.model_selection import ParameterGrid
 from cosmo._core.cache import Cache, fingerprint
 from cosmo._core.validation import check_descriptions, check_features, encode_labels
 from cosmo.data.splits import HoldOut, hold_out
-from cosmo.metrics.accuracy import zsl_accuracy
+from cosmo.metrics.accuracy import class_accuracy
 from cosmo.mixture.probabilities import fit_temperature, soften
 
 __all__ = ["UnseenExpert", "select"]
@@ -162,7 +162,7 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return how well each sample fits each described class, shape (n_samples, n_classes)."""
 
-    def class_weights(self, descriptions: pd.DataFrame) -> Array | None:
+    def class_weights(self, attributes: Array) -> Array | None:
         """Return W, shape (n_features, n_classes), if the scores are `X @ W`, else None."""
         return None
 
@@ -249,13 +249,17 @@ def select(
     if not open_grid:
         best = next(candidates())
     else:
-        X_unseen, table_unseen = X[held.unseen_val], table.iloc[unseen]  # cut out once, for all candidates
+        # Computed and validated once for all candidates.
+        X_unseen, table_unseen = X[held.unseen_val], check_descriptions(table.iloc[unseen])
+        target, attributes = np.searchsorted(unseen, codes[held.unseen_val]), table_unseen.to_numpy()
 
         def accuracy(candidate: Expert) -> float:
-            weights = candidate.class_weights(table_unseen)
+            weights = candidate.class_weights(attributes)
             scores = candidate.scores(X_unseen, table_unseen) if weights is None else X_unseen @ weights
+            if np.isnan(scores).any():
+                raise ValueError(f"the scores of {candidate} have NaN values; scale the features")
             # Rounded, so that equal accuracies stay equal however the classes are ordered.
-            return round(zsl_accuracy(codes[held.unseen_val], scores, unseen), 12)
+            return round(class_accuracy(target, scores.argmax(axis=1), len(unseen)), 12)
 
         key = "" if cache is None else fingerprint(expert, expert.grid, X, codes, table, held)
         known = {} if cache is None else cache.read("selection", key)

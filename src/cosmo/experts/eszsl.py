@@ -85,11 +85,12 @@ class ESZSL(UnseenExpert):
 
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return `X V Aᵀ`, shape (n_samples, n_classes)."""
-        return check_features(X, name="X", columns=len(self.weights_)) @ self.class_weights(descriptions)
+        rows = check_features(X, name="X", columns=len(self.weights_))
+        return rows @ self.class_weights(self.attributes(descriptions))
 
-    def class_weights(self, descriptions: pd.DataFrame) -> Array:
+    def class_weights(self, attributes: Array) -> Array:
         """Return `V Aᵀ`, shape (n_features, n_classes)."""
-        return self.weights_ @ self._standardised(self.attributes(descriptions)).T
+        return self.weights_ @ self._standardised(attributes).T
 
     def _learn_mean(self, attributes: Array) -> Self:
         self.mean_ = attributes.mean(axis=0) if self.centre else None

@@ -150,7 +150,7 @@ class ExpertPair:
 
     @cached_property
     def _class_weights(self) -> NDArray[np.float32] | None:
-        return self.unseen.class_weights(self._table)
+        return self.unseen.class_weights(np.asfortranarray(self._table.to_numpy()))
 
     @property
     def linear(self) -> bool:

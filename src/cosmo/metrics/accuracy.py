@@ -80,14 +80,25 @@ def _hits(
         raise ValueError(f"y_true has no label in row {missing.argmax()}; fill it in or drop the row")
     codes, guessed = index.get_indexer(truth), index.get_indexer(guess)
     inside = codes >= 0
-    rows = np.bincount(codes[inside], minlength=len(index))
-    right = np.bincount(codes[inside & (codes == guessed)], minlength=len(index))
-    return right, rows
+    return _count_hits(codes[inside], guessed[inside], len(index))
+
+
+def _count_hits(
+    codes: NDArray[np.intp], predicted: NDArray[np.intp], n_classes: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the number of right rows and of rows of every class, given as codes."""
+    right = np.bincount(codes[codes == predicted], minlength=n_classes)
+    return right, np.bincount(codes, minlength=n_classes)
 
 
 def _mean_over_classes(right: NDArray[np.intp], rows: NDArray[np.intp]) -> float:
     """Average `right / rows`; a class without rows counts as 0."""
     return float((right / np.maximum(rows, 1)).mean())
+
+
+def class_accuracy(codes: NDArray[np.intp], predicted: NDArray[np.intp], n_classes: int) -> float:
+    """Return the mean per-class accuracy of class codes, which are not validated."""
+    return _mean_over_classes(*_count_hits(codes, predicted, n_classes))
 
 
 def per_class_accuracy(

@@ -155,7 +155,7 @@ def test_attributes_cannot_hide_methods(path, owner, name):
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [("ESZSL", "weights_"), ("ESZSL", "columns_"), ("ESZSL", "decided_"), ("Cosmo", "experts_"),
+    [("ESZSL", "weights_"), ("ESZSL", "decided_"), ("Cosmo", "experts_"),
      ("Cosmo", "combination_"), ("Cosmo", "validation_outputs_"), ("Cosmo", "n_features_in_"),
      ("LogisticRegression", "coef_"), ("ExpertPair", "seen_classes"), ("OperatingPoint", "threshold"),
      ("RecordedOutputs", "gate_score"), ("Model", "cosmo"), ("ConfidenceGate", "weights_")],

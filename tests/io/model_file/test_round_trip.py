@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from compositional import Task
-from cosmo.classifier._summary import RecordedOutputs
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier
@@ -23,6 +22,7 @@ from cosmo.gates import GATES, make_gate
 from cosmo.io.model_file import ModelError, load, save
 from cosmo.io.model_file.registry import KNOWN, known_name
 from cosmo.io.model_file.values import pack, unpack
+from cosmo.mixture.outputs import OutputsSummary
 
 SMALL = {
     "eszsl": {"gamma": 1.0, "lam": 1.0},
@@ -195,7 +195,7 @@ def test_only_what_the_curve_needs_is_kept_of_the_validation(task, tmp_path):
     model = fit(task)
     save(model, tmp_path / "model.cosmo")
     again = load(tmp_path / "model.cosmo")
-    assert isinstance(again.validation_outputs_, RecordedOutputs)
+    assert isinstance(again.validation_outputs_, OutputsSummary)
     save(again, tmp_path / "twice.cosmo")
     assert (tmp_path / "twice.cosmo").read_bytes() == (tmp_path / "model.cosmo").read_bytes()
 

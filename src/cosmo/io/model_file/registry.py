@@ -85,81 +85,74 @@ def _restore_neighbours(classifier: Any) -> None:
         classifier.fit(learned.pop("rows_"), learned.pop("labels_"))
 
 
-def _own(module: str, *names: str) -> dict[str, Known]:
-    return {name: Known(f"cosmo.{module}", name) for name in names}
+def _classes(package: str, paths: str) -> dict[str, Known]:
+    """Return classes given as "module.Name module.Name ..." within a package."""
+    pairs = [path.split(".") for path in paths.split()]
+    return {name: Known(f"{package}.{module}", name) for module, name in pairs}
 
 
-def _generator(module: str, name: str) -> Known:
-    served = frozenset({"seen_classifier_", "regressor_", "losses_"})
-    return Known(f"cosmo.experts.{module}", name, leave_out=served, pack=_generator_state)
-
-
-def _sklearn(
-    module: str, name: str, leave_out: tuple[str, ...] = (), also: tuple[str, ...] = ()
+def _learner(
+    path: str, leave_out: str = "", also: str = "", pack: Callable[[Any], State] = vars
 ) -> dict[str, Known]:
-    return {name: Known(f"sklearn.{module}", name, frozenset(leave_out), frozenset(also))}
+    """Return a class with exceptions to the rule for learned attributes."""
+    module, _, name = path.rpartition(".")
+    return {name: Known(module, name, frozenset(leave_out.split()), frozenset(also.split()), pack)}
 
+
+_GENERATORS = ("gan.FCLSWGAN", "gan.CycleWGAN", "gan.CycleUWGAN", "vae.SEGZSL")
 
 KNOWN: dict[str, Known] = {
     "Model": Known("cosmo.io.model", "Model", file_names={"exemplars": "rehearsal"}),
     "Rehearsal": Known("cosmo.classifier._promotion", "ExemplarBuffer", file_names={"per_class": "most"}),
     "Cosmo": Known("cosmo.classifier._cosmo", "Cosmo", pack=_cosmo_state, restore=_restore_cosmo),
     "RecordedOutputs": Known("cosmo.mixture.outputs", "OutputsSummary"),
-    **_own("classifier.combinations", "GatedMixture", "OperatingPoint"),
-    **_own("mixture.curve", "CurvePoint"),
-    **_own("experts.pair", "ExpertPair"),
+    **_classes("cosmo.classifier", "combinations.GatedMixture combinations.OperatingPoint"),
+    **_classes("cosmo.mixture", "curve.CurvePoint"),
     # Unseen experts, and what they learn.
-    **_own("experts.eszsl", "ESZSL"),
-    **_own("experts.dap", "DAP"),
-    **_own("experts.ranking", "SJE", "DeViSE", "ALE"),
-    **_own("experts.sync", "SynC"),
-    **_own("experts.lago", "LAGO"),
-    **_own("experts.kernel", "Kernel"),
-    **_own("experts.triple", "TRIPLE"),
-    **_own("experts.similarity", "SimilarityExpert"),
-    **_own("experts.embedding", "CMT", "DEM"),
-    **_own("experts.relation", "RN", "ICINESS"),
-    **_own("experts.dcn", "DCN"),
-    **{name: _generator("gan", name) for name in ("FCLSWGAN", "CycleWGAN", "CycleUWGAN")},
-    "SEGZSL": _generator("vae", "SEGZSL"),
+    **_classes(
+        "cosmo.experts",
+        "pair.ExpertPair eszsl.ESZSL dap.DAP ranking.SJE ranking.DeViSE ranking.ALE sync.SynC lago.LAGO "
+        "kernel.Kernel triple.TRIPLE similarity.SimilarityExpert embedding.CMT embedding.DEM relation.RN "
+        "relation.ICINESS dcn.DCN _linear.Directions embedding.Neighbourhoods",
+    ),
+    **{
+        name: known
+        for path in _GENERATORS
+        for name, known in _learner(
+            f"cosmo.experts.{path}", "seen_classifier_ regressor_ losses_", pack=_generator_state
+        ).items()
+    },
     "AttributeDetectors": Known("cosmo.experts._and_or", "Weights"),
-    **_own("experts._linear", "Directions"),
-    **_own("experts.embedding", "Neighbourhoods"),
-    # Gates, and what looks at samples for them.
-    **_own("gates.confidence", "ConfidenceGate"),
-    **_own("gates.baselines", "MaxSoftmaxGate", "NoveltyGate"),
-    **_own("gates.odin", "OdinGate"),
-    **_own("gates.leave_out", "LeaveOutGate"),
-    **_own("gates.evidence", "EvidenceGate"),
-    **_own("gates._platt", "ScoreScale"),
-    **_own("gates._gradients", "Logits"),
+    # Gates, and their observers.
+    **_classes(
+        "cosmo.gates",
+        "confidence.ConfidenceGate baselines.MaxSoftmaxGate baselines.NoveltyGate odin.OdinGate "
+        "leave_out.LeaveOutGate leave_out.LeaveOutEnsemble evidence.EvidenceGate _platt.ScoreScale "
+        "_gradients.Logits",
+    ),
     "Pushes": Known("cosmo.gates.odin", "_Perturbations"),
-    "LeaveOutEnsemble": Known("cosmo.gates.leave_out", "LeaveOutEnsemble"),
     "Neighbourhood": Known("cosmo.gates.evidence", "_Neighbourhood"),
     # Seen experts.
-    **_sklearn("linear_model", "LogisticRegression", ("n_iter_",)),
-    "SoftmaxRegression": Known("cosmo.experts.seen", "SoftmaxRegression", frozenset({"n_iter_", "gap_"})),
-    **_sklearn(
-        "linear_model",
-        "LogisticRegressionCV",
-        ("scores_", "coefs_paths_", "l1_ratio_", "l1_ratios_", "n_iter_"),
+    **_learner("cosmo.experts.seen.SoftmaxRegression", "n_iter_ gap_"),
+    **_learner("sklearn.linear_model.LogisticRegression", "n_iter_"),
+    **_learner(
+        "sklearn.linear_model.LogisticRegressionCV", "scores_ coefs_paths_ l1_ratio_ l1_ratios_ n_iter_"
     ),
-    **_sklearn("discriminant_analysis", "LinearDiscriminantAnalysis", ("covariance_",), ("_max_components",)),
-    **_sklearn("discriminant_analysis", "QuadraticDiscriminantAnalysis", ("covariance_",)),
-    **_sklearn("naive_bayes", "GaussianNB"),
-    **_sklearn("dummy", "DummyClassifier", also=("_strategy",)),
-    **_sklearn("neural_network", "MLPClassifier", ("loss_curve_",), ("_label_binarizer",)),
+    **_learner(
+        "sklearn.discriminant_analysis.LinearDiscriminantAnalysis", "covariance_", also="_max_components"
+    ),
+    **_learner("sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis", "covariance_"),
+    **_learner("sklearn.dummy.DummyClassifier", also="_strategy"),
+    **_learner("sklearn.neural_network.MLPClassifier", "loss_curve_", also="_label_binarizer"),
     "KNeighborsClassifier": Known(
         "sklearn.neighbors", "KNeighborsClassifier", pack=_neighbours_state, restore=_restore_neighbours
     ),
-    **_sklearn("pipeline", "Pipeline"),
-    **_sklearn("preprocessing", "StandardScaler"),
-    **_sklearn("preprocessing", "MinMaxScaler"),
-    **_sklearn("preprocessing", "MaxAbsScaler"),
-    **_sklearn("preprocessing", "RobustScaler"),
-    **_sklearn("preprocessing", "Normalizer"),
-    **_sklearn("preprocessing", "LabelBinarizer"),
-    **_sklearn("decomposition", "PCA"),
+    **_classes(
+        "sklearn",
+        "naive_bayes.GaussianNB pipeline.Pipeline preprocessing.StandardScaler preprocessing.MinMaxScaler "
+        "preprocessing.MaxAbsScaler preprocessing.RobustScaler preprocessing.Normalizer "
+        "preprocessing.LabelBinarizer decomposition.PCA",
+    ),
 }
 
 
