@@ -137,8 +137,8 @@ def main() -> None:
             new = data.descriptions.loc["Ş"].copy()
             new["mark"] = 0.5 * new["mark"]  # a comma below is not quite a cedilla
             page.get_by_label("attribute values").fill(", ".join(f"{value:g}" for value in new))
-            page.get_by_role("button", name="See what changes").click()
-            page.get_by_role("button", name="Keep it").wait_for()
+            page.get_by_role("button", name="Preview").click()
+            page.get_by_role("button", name="Add the class").wait_for()
             camera.take(page, "add")
         browser.close()
 

@@ -29,6 +29,14 @@ from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc, gzsl_scores
 from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.mixture.smoothing import combine
 
+VERDICTS = {
+    "correct": "right",
+    "corrected by smoothing": "fixed",
+    "wrong by smoothing": "broke",
+    "gate wrong": "gate",
+    "expert wrong": "expert",
+}
+
 
 def choose_curve(page: Any, name: str) -> None:
     page.get_by_label("curve to operate on").select_option(name)
@@ -242,9 +250,9 @@ def verdicts(experiment: Experiment, threshold: float) -> list[str]:
 
     def one(truth: int, answer: int, unsmoothed: int) -> str:
         if answer == truth:
-            return "right" if unsmoothed == truth else "smoothing fixed it"
+            return "correct" if unsmoothed == truth else "corrected by smoothing"
         if unsmoothed == truth:
-            return "smoothing broke it"
+            return "wrong by smoothing"
         return "expert wrong" if (answer < outputs.n_seen) == (truth < outputs.n_seen) else "gate wrong"
 
     return [one(*row) for row in zip(outputs.labels, after, before, strict=True)]
@@ -259,7 +267,7 @@ def test_walk_filters(visitor: Visitor, report: Path, experiment: Experiment) ->
             page.keyboard.press(press)
             settled(page)
         counts = Counter(verdicts(experiment, exact_threshold(page)))
-        wrong = len(experiment.test) - counts["right"] - counts["smoothing fixed it"]
+        wrong = len(experiment.test) - counts["correct"] - counts["corrected by smoothing"]
         wanted = {"all samples": len(experiment.test), "errors": wrong, **counts}
         for text in chooser.locator("option").all_text_contents():
             name, count = re.fullmatch(r"(.+) \(([\d,]+)\)", text).groups()  # type: ignore[union-attr]
@@ -270,8 +278,7 @@ def test_walk_filters(visitor: Visitor, report: Path, experiment: Experiment) ->
     settled(page)
     found = verdicts(experiment, exact_threshold(page))
     for kind in sorted({*found}):
-        chooser.select_option({"right": "right", "smoothing fixed it": "fixed", "smoothing broke it": "broke",
-                               "gate wrong": "gate", "expert wrong": "expert"}[kind])  # fmt: skip
+        chooser.select_option(VERDICTS[kind])
         settled(page)
         wanted = [i for i, verdict in enumerate(found) if verdict == kind]
         place = int(page.get_by_label("sample number").input_value()) - 1
@@ -285,8 +292,8 @@ def test_walk_filters(visitor: Visitor, report: Path, experiment: Experiment) ->
 
 def test_walk_from_error_to_error(visitor: Visitor, report: Path, experiment: Experiment) -> None:
     found = verdicts(experiment, experiment.evaluations[-1].point.threshold)
-    errors = [i for i, one in enumerate(found) if one not in ("right", "smoothing fixed it")]
-    at, path = found.index("smoothing fixed it", 1) - 1, []  # what smoothing fixed is no error
+    errors = [i for i, one in enumerate(found) if one not in ("correct", "corrected by smoothing")]
+    at, path = found.index("corrected by smoothing", 1) - 1, []  # what smoothing fixed is no error
     page = visitor.open(report, f"#walk/COSMO/{at}")
     where = page.get_by_label("sample number")
     for _ in range(4):
@@ -334,7 +341,7 @@ def test_walk_is_the_explanation(visitor: Visitor, report: Path, experiment: Exp
         answer = told.prediction[0]
         assert head.locator("strong").text_content() == str(answer)
         assert f"{100 * told.proba[0].max():.1f} %" in head.text_content()
-        gate = rows_of(saved(page, page.get_by_label('"Gate: is it of an unseen class?" as CSV')))[1]
+        gate = rows_of(saved(page, page.get_by_label('"Gate: p(S) and p(U)" as CSV')))[1]
         assert list(map(float, gate)) == pytest.approx(
             [told.gate_score[0], exact_threshold(page), told.p_unseen[0]], abs=1e-5
         )

@@ -175,8 +175,8 @@ def test_add_keep_download_undo(
     open_view(page, "Add a class")
     page.get_by_label("name of the class").fill(NEW)
     page.get_by_label("attribute values").fill(", ".join(map(str, new_class)))
-    page.get_by_role("button", name="See what changes").click()
-    keep = page.get_by_role("button", name="Keep it")
+    page.get_by_role("button", name="Preview").click()
+    keep = page.get_by_role("button", name="Add the class")
     keep.wait_for()
     card = page.locator("#panel-add .card").last
     taken = after == NEW
@@ -200,7 +200,7 @@ def test_add_keep_download_undo(
     page.get_by_label("name of the class").fill("something else")  # what was previewed is what is kept
     with page.expect_response("**/api/view"):
         keep.click()
-    page.get_by_text(f'"{NEW}" is kept in the running model.').wait_for()
+    page.get_by_text(f'"{NEW}" is added to the running model.').wait_for()
     assert page.evaluate("cosmoPage.state.set.names").count(NEW) == 1
     settled(page)
     scores = gzsl_scores(y, after, data.seen_classes, data.unseen_classes)
@@ -220,7 +220,7 @@ def test_add_keep_download_undo(
 
     again = visitor.open(address)  # a second visit sees the kept class
     open_view(again, "Add a class")
-    assert NEW in again.get_by_text("Kept so far").text_content()
+    assert NEW in again.get_by_text("Added so far").text_content()
 
     open_view(page, "Add a class")
     page.get_by_role("button", name="Undo all additions").click()
@@ -237,7 +237,7 @@ def test_what_is_wrong_with_a_class_is_said(
     page = visitor.open(address)
     open_view(page, "Add a class")
     error = page.locator("#panel-add .error")
-    look = page.get_by_role("button", name="See what changes")
+    look = page.get_by_role("button", name="Preview")
     page.get_by_label("name of the class").fill("new")
     page.get_by_label("attribute values").fill("1 2 3")
     look.click()
@@ -247,7 +247,7 @@ def test_what_is_wrong_with_a_class_is_said(
     look.click()
     page.locator("#panel-add .error", has_text="there is a class").wait_for()
     visitor.forgive("status of 422")
-    assert page.get_by_role("button", name="Keep it").count() == 0
+    assert page.get_by_role("button", name="Add the class").count() == 0
     # Attributes one by one: the table and the row of numbers follow each other.
     page.get_by_text("attributes one by one").click()
     name = "::".join(data.descriptions.columns[2])
@@ -275,6 +275,29 @@ def test_without_the_token(visitor: Visitor, address: str) -> None:
     visitor.forgive("status of 401")
 
 
+def test_other_sites_get_nothing(browser: Any, address: str) -> None:
+    """A page of another origin, in the same browser, after the studio was opened in it."""
+    tab = browser.new_page()
+    tab.goto(address)
+    base = address.partition("?")[0]
+    other = base.replace("127.0.0.1", "localhost")  # another site, as far as cookies know
+    tab.goto("about:blank")
+    tab.set_content("<p>elsewhere</p>")
+    fetch = """async ([url, options]) => {
+        try { return (await fetch(url, options)).status } catch (error) { return error.name }
+    }"""
+    for url in (base, other):
+        simple = {"method": "POST", "body": "{}", "mode": "no-cors", "credentials": "include"}
+        assert tab.evaluate(fetch, [f"{url}api/classes/undo", {"credentials": "include"}]) == "TypeError"
+        assert tab.evaluate(fetch, [f"{url}api/classes/undo", simple]) in (0, "TypeError")  # opaque
+        assert tab.evaluate(fetch, [f"{url}api/health", {"headers": {"X-Cosmo": "1"}}]) == "TypeError"
+    tab.set_content(f'<iframe src="{base}"></iframe>')
+    tab.wait_for_timeout(500)
+    frame = tab.frames[-1]
+    assert "Plane" not in (frame.content() if frame is not tab.main_frame else "")
+    tab.close()
+
+
 def test_without_samples(
     visitor: Visitor, folder: Path, model: Model, data: GZSLDataset, test_rows: np.ndarray
 ) -> None:
@@ -296,12 +319,12 @@ def test_without_samples(
         open_view(page, "Add a class")
         page.get_by_label("name of the class").fill(NEW)
         page.get_by_label("attribute values").fill(" ".join(["1"] * data.descriptions.shape[1]))
-        page.get_by_role("button", name="See what changes").click()
+        page.get_by_role("button", name="Preview").click()
         page.get_by_text("There are no evaluated samples").wait_for()
         until(page, "location.hash.startsWith('#add/')")  # the address follows the views a little later
         held = page.url
     # The page stays, and says why it cannot go on.
-    page.get_by_role("button", name="Keep it").click()
+    page.get_by_role("button", name="Add the class").click()
     page.get_by_text("Is `cosmo studio` still running?").wait_for()
     assert page.url == held
     visitor.forgive("ERR_CONNECTION_REFUSED")

@@ -264,7 +264,7 @@ def test_a_damaged_report_says_so(visitor: Visitor, report: Path, tmp_path: Path
     page = visitor.open(tmp_path / "cut.html", wait=False)
     page.evaluate("cosmoPage.ready")
     assert "cannot be read" in page.locator("#opening").text_content()
-    visitor.forgive("damaged or cut off")
+    visitor.forgive("damaged or truncated")
 
 
 def test_several_sets(visitor: Visitor, experiment: Experiment, tmp_path: Path) -> None:

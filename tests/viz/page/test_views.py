@@ -19,7 +19,7 @@ import cosmo
 from cosmo._core.cache import Cache
 from cosmo.data import GZSLDataset
 from cosmo.encoders import Encoder
-from cosmo.evaluation.compare import Answer, Contender, compare
+from cosmo.evaluation.compare import Candidate, CandidateResult, compare
 from cosmo.evaluation.evaluate import evaluate_model
 from cosmo.evaluation.run import Experiment, run_experiment, summarise
 from cosmo.experts import DAP, ESZSL, make_seen_expert
@@ -28,6 +28,7 @@ from cosmo.viz.page import comparison_view, experiment_view, model_view, paper_v
 from cosmo.viz.page import views as module
 from cosmo.viz.page.sets import Way
 
+Comparison = tuple[list[CandidateResult], pd.DataFrame]
 SCRIPT = "<script>alert(1)</script>"
 
 
@@ -257,22 +258,21 @@ class TestModel:
 
 
 @pytest.fixture(scope="module")
-def told(data: GZSLDataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Answer], pd.DataFrame]:
+def comparison(data: GZSLDataset, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     named = GZSLDataset(data.features, data.labels, data.descriptions, data.split, name="CUB")
-    contenders = [
-        Contender("ESZSL", ESZSL(gamma=1.0, lam=1.0), named, "ESZSL"),
-        Contender("DAP", DAP(), named, "DAP"),
+    candidates = [
+        Candidate("ESZSL", ESZSL(gamma=1.0, lam=1.0), named, "ESZSL"),
+        Candidate("DAP", DAP(), named, "DAP"),
     ]
-    answers: list[Answer] = []
     folder = tmp_path_factory.mktemp("cache")
-    table = compare(contenders, Cache(folder), seen=make_seen_expert("lda"), told=answers.append)
-    return answers, table
+    table, results = compare(candidates, Cache(folder), seen=make_seen_expert("lda"))
+    return results, table
 
 
 class TestComparison:
-    def test_all_ways_of_all_methods(self, told: tuple[list[Answer], pd.DataFrame]):
-        answers, table = told
-        view = comparison_view("CUB", {"att_splits": answers}, {"att_splits": table})
+    def test_all_ways_of_all_methods(self, comparison: Comparison):
+        results, table = comparison
+        view = comparison_view("CUB", {"att_splits": results}, {"att_splits": table})
         (one,) = view["sets"]
         assert one["name"] == "CUB"
         assert [(curve["name"], curve["family"]) for curve in one["curves"]] == [
@@ -284,23 +284,23 @@ class TestComparison:
         target = arrays[one["samples"]["target"]]
         for curve, (_, row) in zip(one["curves"], table.iterrows(), strict=True):
             flips = arrays[curve["flips"]]
-            answers_ = np.where(curve["threshold"] > flips, arrays[curve["unseen"]], arrays[curve["seen"]])
-            right = pd.Series(answers_ == target).groupby(target).mean()
+            predicted = np.where(curve["threshold"] > flips, arrays[curve["unseen"]], arrays[curve["seen"]])
+            right = pd.Series(predicted == target).groupby(target).mean()
             assert 100 * right[right.index >= 17].mean() == pytest.approx(row["acc_ts"])
             assert 100 * right[right.index < 17].mean() == pytest.approx(row["acc_tr"])
 
-    def test_main_is_best_on_validation(self, told: tuple[list[Answer], pd.DataFrame]):
-        answers, table = told
-        heights = {one.name: one.fitted["COSMO"].validation_point_.acc_h for one in answers}  # type: ignore[attr-defined]
-        view = comparison_view("CUB", {"att_splits": answers}, {"att_splits": table})["sets"][0]
+    def test_main_is_best_on_validation(self, comparison: Comparison):
+        results, table = comparison
+        heights = {one.name: one.fitted["COSMO"].validation_point_.acc_h for one in results}  # type: ignore[attr-defined]
+        view = comparison_view("CUB", {"att_splits": results}, {"att_splits": table})["sets"][0]
         (main,) = (curve for curve in view["curves"] if curve["main"])
         assert main["name"] == f"{max(heights, key=heights.__getitem__)} + COSMO"
         assert len(view["gates"]) == 1
         assert view["walk"]["smoothing"] == "adaptive"
 
-    def test_published_points(self, told: tuple[list[Answer], pd.DataFrame]):
-        answers, table = told
-        view = comparison_view("CUB", {"att_splits": answers}, {"att_splits": table})
+    def test_published_points(self, comparison: Comparison):
+        results, table = comparison
+        view = comparison_view("CUB", {"att_splits": results}, {"att_splits": table})
         points = {point["name"]: point for point in view["sets"][0]["points"]}
         known = table.dropna(subset=["published_acc_ts", "published_acc_tr"])
         assert len(points) == len(known) > 0
@@ -313,13 +313,13 @@ class TestComparison:
             assert row["note"] in view["sets"][0]["tables"][0]["note"]
         assert "NaN" not in json_of(view)
 
-    def test_a_set_for_each_kind_of_descriptions(self, told: tuple[list[Answer], pd.DataFrame]):
-        answers, table = told
+    def test_a_set_for_each_kind_of_descriptions(self, comparison: Comparison):
+        results, table = comparison
         both = dict.fromkeys(("att", "sent"))
-        view = comparison_view("CUB", dict.fromkeys(both, answers), dict.fromkeys(both, table))
+        view = comparison_view("CUB", dict.fromkeys(both, results), dict.fromkeys(both, table))
         assert [one["name"] for one in view["sets"]] == ["CUB, att", "CUB, sent"]
         # The same arrays again cost nothing.
-        assert len(view["arrays"]) == len(comparison_view("CUB", {"att": answers}, {"att": table})["arrays"])
+        assert len(view["arrays"]) == len(comparison_view("CUB", {"att": results}, {"att": table})["arrays"])
 
 
 def test_paper(experiment: Experiment):

@@ -168,8 +168,6 @@ def test_wrong_inputs(explanation: Explanation):
         plot_walkthrough(explanation, 2)
     with pytest.raises(ValueError, match="'nothing' is not among the 14 classes"):
         plot_walkthrough(explanation, 0, truth="nothing")
-    with pytest.raises(ValueError, match="top must be at least 1"):
-        plot_walkthrough(explanation, 0, top=0)
     stranger = explained(np.array([[1.0]]), np.array([[0.2]]), np.array([0.5]), (["a"], ["z"]))
     with pytest.raises(ValueError, match="same samples and classes"):
         plot_walkthrough(explanation, 0, other=stranger)

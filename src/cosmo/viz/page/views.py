@@ -228,7 +228,7 @@ def _evenly_spaced(n: int, most: int) -> NDArray[np.intp]:
 
 
 def comparison_view(
-    name: str, answers: Mapping[str, Sequence[CandidateResult]], tables: Mapping[str, pd.DataFrame]
+    name: str, results: Mapping[str, Sequence[CandidateResult]], tables: Mapping[str, pd.DataFrame]
 ) -> dict[str, Any]:
     """Return the view of several experts, with one set per kind of descriptions.
 
@@ -238,7 +238,7 @@ def comparison_view(
     ----------
     name : str
         Name of the data set.
-    answers : dict of sequences of CandidateResult
+    results : dict of sequences of CandidateResult
         Results of each method by kind of descriptions, from `cosmo.evaluation.compare.compare`.
     tables : dict of DataFrame
         Its tables, by kind of descriptions.
@@ -248,7 +248,7 @@ def comparison_view(
     view : dict
     """
     arrays, sets = Arrays(), []
-    for descriptions, methods in answers.items():
+    for descriptions, methods in results.items():
         best = max(methods, key=_validation_acc_h)
         ways = [
             Way(way_name(one.name, way), rule, one.test, one.validation, one.name)
@@ -259,7 +259,7 @@ def comparison_view(
         sets.append(
             set_view(
                 arrays,
-                f"{name}, {descriptions}" if len(answers) > 1 else name,
+                f"{name}, {descriptions}" if len(results) > 1 else name,
                 ways,
                 methods[0].test.classes,
                 main=next(way for way in ways if way.combination is best.fitted["COSMO"]),
@@ -269,16 +269,16 @@ def comparison_view(
             )
         )
     lead = (
-        f"{sum(map(len, answers.values()))} zero-shot experts: alone, with calibrated stacking (CS) and "
+        f"{sum(map(len, results.values()))} zero-shot experts: alone, with calibrated stacking (CS) and "
         f"inside COSMO, with figures published on other features. {CHOSEN} The page opens with the method "
         "that has the best Acc_H on validation."
     )
     return _view("comparison", f"Comparison of methods on {name}", lead, arrays, sets)
 
 
-def _validation_acc_h(answer: CandidateResult) -> float:
-    rule = answer.fitted["COSMO"]
-    return rule.curve(answer.validation).at(rule.operating_point_.threshold).acc_h
+def _validation_acc_h(result: CandidateResult) -> float:
+    rule = result.fitted["COSMO"]
+    return rule.curve(result.validation).at(rule.operating_point_.threshold).acc_h
 
 
 def paper_view(sets: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]:

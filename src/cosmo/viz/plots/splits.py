@@ -1,4 +1,4 @@
-"""The cross-validation splits, drawn to scale: classes downwards, samples across."""
+"""Cross-validation splits, drawn to scale: classes downwards, samples across."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "Test, unseen": {"facecolor": "#F2C063"},
 }
 _HATCH = "//"  # of Gating-Val
-_LEAST = 0.07  # of the height: a band of few classes still has room for its name
+_MIN_HEIGHT = 0.07  # of the figure, so that the name of a band with few classes fits
 
 
 class _Part(NamedTuple):
-    """Rows of one purpose within a band of classes; `gating_val` of them are in Gating-Val."""
+    """Rows of one split within a band of classes; `gating_val` of them are in Gating-Val."""
 
     name: str
     rows: NDArray[np.intp]
@@ -46,13 +46,16 @@ class _Band(NamedTuple):
 
 
 def plot_splits(protocol: Protocol, *, title: str | None = None) -> Figure:
-    """Draw how a protocol divides its data set; see `plot_hold_out`. The test set stays sealed.
+    """Draw the splits of a protocol, see `plot_hold_out`; the test set is not opened.
 
     Parameters
     ----------
     protocol : Protocol
-    title : str, optional
-        By default the name of the data set.
+    title : str, default=name of the data set
+
+    Returns
+    -------
+    figure : Figure
 
     Examples
     --------
@@ -68,19 +71,23 @@ def plot_splits(protocol: Protocol, *, title: str | None = None) -> Figure:
 
 
 def plot_hold_out(labels: Iterable[Hashable], split: Split, hold_out: HoldOut, *, title: str = "") -> Figure:
-    """Draw the splits as rectangles of classes by samples, with their counts of rows and classes.
+    """Draw splits as rectangles of classes by samples, with their numbers of rows and classes.
 
-    A band is as high as its number of classes, and a rectangle as wide as its rows per class of the band, so
-    areas are proportional to numbers of rows; only a very thin band is drawn higher, for its name. GZSL-Val,
-    in pink, is Seen-Val and Unseen-Val; the hatched end of each is in Gating-Val, the rest in Gating-Train.
-    No features are needed.
+    The height of a band is its number of classes, the width of a rectangle its rows per class, so areas are
+    proportional to numbers of rows; only very thin bands are higher, for their name. GZSL-Val, in pink, is
+    Seen-Val and Unseen-Val; the hatched end of each is in Gating-Val, the rest in Gating-Train.
 
     Parameters
     ----------
     labels : sequence of length n_samples
     split : Split
     hold_out : HoldOut
-        The validation stage, in the same row numbers.
+        Rows of the validation stage.
+    title : str, default=""
+
+    Returns
+    -------
+    figure : Figure
 
     Examples
     --------
@@ -89,14 +96,14 @@ def plot_hold_out(labels: Iterable[Hashable], split: Split, hold_out: HoldOut, *
     >>> [text.get_text() for text in figure.legends[0].get_texts()][1]
     'Seen-Val: 1 row of 1 class'
     """
-    known = as_class_index(labels)
-    hold_out.check(known)
-    codes, _ = pd.factorize(known)
+    index = as_class_index(labels)
+    hold_out.check(index)
+    codes, _ = pd.factorize(index)
     bands = _bands(codes, split, hold_out)
     figure = Figure(figsize=(9.0, 4.8), layout="constrained")
     axes = figure.add_subplot()
     heights = np.array([band.n_classes for band in bands], dtype=float)
-    heights = np.maximum(heights, _LEAST * heights.sum())
+    heights = np.maximum(heights, _MIN_HEIGHT * heights.sum())
     tops = np.concatenate([[0.0], np.cumsum(heights)])
     drawn = [
         piece
@@ -157,7 +164,7 @@ def _bands(codes: NDArray[np.intp], split: Split, hold_out: HoldOut) -> list[_Ba
 
 
 def _draw_band(axes: Axes, band: _Band, top: float, height: float) -> list[tuple[Rectangle, list[str]]]:
-    """Draw a band's rectangles; return each with what may be written into it, the longest first."""
+    """Draw the rectangles of a band; return each with its possible labels, the longest first."""
     drawn, left = [], 0.0
     for part in band.parts:
         n = len(part.rows)
@@ -189,7 +196,7 @@ def _draw_band(axes: Axes, band: _Band, top: float, height: float) -> list[tuple
 
 
 def _write_names(axes: Axes, drawn: list[tuple[Rectangle, list[str]]], renderer: RendererBase) -> None:
-    """Write into each rectangle the longest of its texts that fits, if any does: the legend has them all."""
+    """Write the longest label that fits into each rectangle; the legend has all of them."""
     for rectangle, texts in drawn:
         room = rectangle.get_window_extent(renderer)
         x, y = rectangle.get_center()

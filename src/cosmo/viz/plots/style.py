@@ -1,4 +1,4 @@
-"""What all figures share: colours, line styles, short names, and files that are always the same."""
+"""Colours, line styles, short names and files of all figures."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from cosmo._core.files import write_whole
 __all__ = ["LINES", "SEEN", "UNSEEN", "Line", "freeze_layout", "save_figure", "shorten"]
 
 SEEN, UNSEEN = "#0072B2", "#D55E00"
-"""The two domains, in every figure that shows both."""
+"""Colours of the two domains, by Okabe and Ito: distinct for readers with any colour vision."""
 
 
 class Line(NamedTuple):
-    """How a curve is drawn; the dashes tell curves apart where there is no colour."""
+    """Style of a curve; the dashes distinguish curves without colour."""
 
     colour: str
     dashes: str | tuple[float, tuple[float, ...]]
@@ -39,7 +39,7 @@ LINES = (
     Line("#000000", "-", 1.0),
     Line("#999999", (0, (2.5, 1.5)), 1.6),
 )
-"""Styles of curves, the strongest first."""
+"""Line styles, the strongest first."""
 
 
 def freeze_layout(figure: Figure) -> RendererBase:
@@ -51,7 +51,7 @@ def freeze_layout(figure: Figure) -> RendererBase:
 
 
 def shorten(name: object, width: int = 24) -> str:
-    """Return a name of at most `width` characters: what is left out is its middle, on one line.
+    """Return a name on one line, its middle omitted beyond `width` characters.
 
     Examples
     --------
@@ -68,15 +68,15 @@ def shorten(name: object, width: int = 24) -> str:
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> tuple[Path, Path]:
-    """Write a figure as `path` + ".png" and `path` + ".svg", whole; the same figure gives the same bytes.
+    """Write a figure as `path` + ".png" and `path` + ".svg", the same bytes each time.
 
     Parameters
     ----------
     figure : Figure
     path : path
-        Without the suffix; its folder exists.
-    dpi : int
-        Of the PNG.
+        Without suffix, in an existing folder.
+    dpi : int, default=150
+        Resolution of the PNG.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150)
     files = target.with_name(f"{target.name}.png"), target.with_name(f"{target.name}.svg")
     png, svg = io.BytesIO(), io.BytesIO()
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "cosmo"}):
-        warnings.filterwarnings("ignore", "Glyph .* missing from")  # a name in another script: drawn as boxes
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # Names in scripts that the font lacks.
         figure.savefig(png, format="png", dpi=dpi, metadata={"Software": None})
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
     for file, content in zip(files, (png, svg), strict=True):

@@ -63,14 +63,14 @@ def plot_gates(results: Sequence[GateResult], *, title: str = "") -> Figure:
     for place in axes[len(results) :]:
         place.set_visible(False)
     axes[0].legend(fontsize=7, loc="upper left")
-    figure.supxlabel("rank of the gate's score on test (%), right = looks seen", fontsize=9)
+    figure.supxlabel("rank of the gate's score on test (%), right = seen", fontsize=9)
     figure.supylabel("samples of each kind", fontsize=9)
     figure.suptitle(title, parse_math=False)
     return figure
 
 
-class _Course(NamedTuple):
-    """One sample from the experts to the answer: distributions over seen, unseen and all classes."""
+class _Steps(NamedTuple):
+    """Distributions of one sample: over seen, unseen and all classes."""
 
     seen: NDArray[np.float64]
     unseen: NDArray[np.float64]
@@ -87,26 +87,30 @@ def plot_walkthrough(
     top: int = 5,
     title: str = "",
 ) -> Figure:
-    """Draw how a sample is decided, from what both experts say to the answer without and with smoothing.
+    """Draw the prediction of one sample step by step, without and with smoothing.
 
-    Rows: (a) what the experts say, `p(y,S)` and `p(y,U)`, and what the gate believes; (b) the experts
-    without smoothing and the answer that they would give; (c) the experts after smoothing and the answer.
-    The true class has a thick frame, and its name is bold and marked ▸.
+    Rows: (a) probabilities of the experts, `p(y,S)` and `p(y,U)`, and of the gate; (b) conditional
+    probabilities and the prediction without smoothing; (c) the same with smoothing. The true class has a
+    thick frame, and its name is bold and marked ▸.
 
     Parameters
     ----------
     explanation : Explanation
-        Of a model with smoothing, from `Cosmo.explain`.
-    i : int
+        From `Cosmo.explain` of a model with smoothing.
+    i : int, default=0
         Position of the sample.
     truth : class label, optional
-        The sample's true class.
+        True class of the sample.
     other : Explanation, optional
-        Of the same samples by a model without smoothing, which has its own operating point. By default row
-        (b) is the same model with its smoothing left out.
-    top : int
-        How many classes each panel shows; the true class takes the last place, with its rank, where it is
-        not among them.
+        Explanation of the same samples by a model without smoothing, which has its own operating point. By
+        default row (b) is the same model without smoothing.
+    top : int, default=5
+        Number of classes per panel; a true class of a lower rank takes the last place.
+    title : str, default=""
+
+    Returns
+    -------
+    figure : Figure
 
     Examples
     --------
@@ -118,15 +122,13 @@ def plot_walkthrough(
     """
     if not -len(explanation) <= i < len(explanation):
         raise IndexError(f"there is no sample {i}: the explanation has {len(explanation)}")
-    if top < 1:
-        raise ValueError(f"top must be at least 1, got {top}")
     if truth is not None and truth not in explanation.classes:
         raise ValueError(f"truth {truth!r} is not among the {len(explanation.classes)} classes")
     if other is not None and not (
         len(other) == len(explanation) and other.classes.equals(explanation.classes)
     ):
         raise ValueError("other must explain the same samples and classes")
-    plain, smoothed = _without_smoothing(explanation, i, other), _course(explanation, i)
+    plain, smoothed = _without_smoothing(explanation, i, other), _steps(explanation, i)
     figure = Figure(figsize=(11.0, 2.2 + 0.72 * max(top, 3)), layout="constrained")
     places = figure.subplots(3, 3)
     drawing = _Drawing(explanation, truth, top)
@@ -165,8 +167,8 @@ def plot_walkthrough(
     return figure
 
 
-def _course(explanation: Explanation, i: int) -> _Course:
-    return _Course(
+def _steps(explanation: Explanation, i: int) -> _Steps:
+    return _Steps(
         explanation.smoothed_seen[i],
         explanation.smoothed_unseen[i],
         float(explanation.p_unseen[i]),
@@ -174,13 +176,13 @@ def _course(explanation: Explanation, i: int) -> _Course:
     )
 
 
-def _without_smoothing(explanation: Explanation, i: int, other: Explanation | None) -> _Course:
+def _without_smoothing(explanation: Explanation, i: int, other: Explanation | None) -> _Steps:
     if other is not None:
-        return _course(other, i)
+        return _steps(other, i)
     row = [i]
     seen, unseen = conditional(explanation.seen[row]), conditional(explanation.unseen[row])
     p_unseen = explanation.p_unseen[row]
-    return _Course(seen[0], unseen[0], float(p_unseen[0]), total_probability(seen, unseen, p_unseen)[0])
+    return _Steps(seen[0], unseen[0], float(p_unseen[0]), total_probability(seen, unseen, p_unseen)[0])
 
 
 class _Drawing:
@@ -197,7 +199,7 @@ class _Drawing:
         values: list[NDArray[np.float64]],
         names: list[str],
     ) -> None:
-        """Draw one expert's panels, with the same classes and the same scale in all rows."""
+        """Draw the panels of one expert, with the same classes and scale in all rows."""
         shown = self.best(classes, values[0])
         most = max(float(one[shown].max()) for one in values)
         for axes, one, name in zip(places, values, names, strict=True):
@@ -205,18 +207,18 @@ class _Drawing:
             axes.set_title(name, fontsize=9)
 
     def answers(self, places: NDArray[np.object_], values: list[NDArray[np.float64]]) -> None:
-        """Draw the final distributions, each with its own best classes, on the same scale."""
+        """Draw the final distributions on one scale."""
         most = max(float(one.max()) for one in values)
         for axes, one in zip(places, values, strict=True):
             shown = self.best(self.classes, one)
             self.bars(axes, self.classes, one, shown, most)
             answer = self.classes[int(one.argmax())]
-            judged = "" if self.truth is None else " (right)" if answer == self.truth else " (wrong)"
-            text = f"answer: {shorten(answer, 26)}{judged}"
+            verdict = "" if self.truth is None else " (right)" if answer == self.truth else " (wrong)"
+            text = f"answer: {shorten(answer, 26)}{verdict}"
             axes.set_title(text, loc="right", fontsize=9, fontweight="bold", parse_math=False)
 
     def best(self, classes: pd.Index, values: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Return positions of the largest values; the true class, if it is one of these classes, is there."""
+        """Return positions of the largest values, with the true class if it is one of these classes."""
         order = np.argsort(-values, kind="stable")
         rank = np.flatnonzero(classes[order] == self.truth)
         if rank.size and rank[0] >= self.top:
@@ -259,20 +261,20 @@ def _bar(axes: Axes, place: int, value: float, *, seen: bool, true: bool = False
 
 
 def _draw_gate(axes: Axes, p_unseen: float, plain: float | None) -> None:
-    """Draw the gate's belief; `plain` is that of a model of its own without smoothing."""
-    beliefs = {"p(S)": 1 - p_unseen, "p(U)": p_unseen}
+    """Draw the probabilities of the gate; `plain` is that of the model without smoothing."""
+    probabilities = {"p(S)": 1 - p_unseen, "p(U)": p_unseen}
     if plain is not None:
-        beliefs = {
+        probabilities = {
             "p(S) of (b)": 1 - plain,
             "p(U) of (b)": plain,
             "p(S) of (c)": 1 - p_unseen,
             "p(U) of (c)": p_unseen,
         }
-    for place, (name, value) in enumerate(beliefs.items()):
+    for place, (name, value) in enumerate(probabilities.items()):
         _bar(axes, place, value, seen=name.startswith("p(S)"))
-    axes.set_yticks(range(len(beliefs)), list(beliefs), fontsize=8)
-    axes.set_title("the gate's belief", fontsize=9)
-    _finish(axes, 1.0, max(len(beliefs), 3))
+    axes.set_yticks(range(len(probabilities)), list(probabilities), fontsize=8)
+    axes.set_title("gate, p(S) and p(U)", fontsize=9)
+    _finish(axes, 1.0, max(len(probabilities), 3))
     axes.set_xticks([0, 0.5, 1])
 
 

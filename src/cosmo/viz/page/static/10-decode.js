@@ -1,5 +1,5 @@
 "use strict";
-// From the text the page carries to typed arrays.
+// Decodes the view: base64 of zlib of JSON, with typed arrays.
 
 const ARRAY_TYPES = {
   f8: Float64Array, f4: Float32Array, i4: Int32Array, u4: Uint32Array, u2: Uint16Array, u1: Uint8Array,
@@ -18,7 +18,7 @@ async function decodeView(base64) {
     const stream = new Blob([bytesOf(base64)]).stream().pipeThrough(new DecompressionStream("deflate"));
     view = JSON.parse(await new Response(stream).text());
   } catch {
-    throw new Error("it is damaged or cut off");
+    throw new Error("it is damaged or truncated");
   }
   if (view.format !== 1) throw new Error(`this page reads format 1, the data has format ${view.format}`);
   return view;
@@ -26,7 +26,7 @@ async function decodeView(base64) {
 
 function decodeArray(view, index) {
   const stored = view.arrays[index];
-  // Shared arrays are decoded once, whoever asks first.
+  // Shared arrays are decoded once.
   stored.values ??= new ARRAY_TYPES[stored.type](bytesOf(stored.data).buffer);
   return stored.values;
 }

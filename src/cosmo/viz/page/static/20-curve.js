@@ -21,12 +21,12 @@ function makeCurve({ flips, seen, unseen, target, nSeen, counted }) {
     rows[code]++;
     if (code < nSeen) totalSeen++;
   }
-  // Samples at -inf are always taken for unseen, those at +inf never: neither makes a corner. Ties share one.
+  // Samples at -inf are always predicted unseen, those at +inf never: neither makes a corner. Ties share one.
   const corners = Array.from(new Set(flips.slice().sort())).filter(Number.isFinite);
   const points = corners.length + 1;
   const [accTs, accTr, movedSeen, movedUnseen] = Array.from({ length: 4 }, () => new Float64Array(points));
   let most = 0;
-  // First what each point changes, then the running sums.
+  // The changes at each point, then the running sums.
   for (let i = 0; i < n; i++) {
     const truth = target[i], isSeen = truth < nSeen;
     const gain = 1 / (rows[truth] * (isSeen ? counted[0] : counted[1]));
@@ -81,7 +81,7 @@ function bestPoint(curve, minSeen = 0) {
   return best;
 }
 
-/** The class code every sample gets at a threshold. */
-function answersAt({ flips, seen, unseen }, threshold) {
+/** Predicted class code of every sample at a threshold. */
+function predictionsAt({ flips, seen, unseen }, threshold) {
   return Uint16Array.from(flips, (flip, i) => (threshold > flip ? unseen[i] : seen[i]));
 }

@@ -1,4 +1,4 @@
-// How well a gate's score tells seen from unseen samples, as cosmo.metrics.accuracy does; seen samples are the positives.
+// ROC curve, AUC and FPR of a gate score, as in cosmo.metrics.accuracy; seen samples are the positives.
 
 /** ROC points, one per distinct score from the largest down; ties enter together. */
 function rocOf(scores, isSeen) {
@@ -13,7 +13,7 @@ function rocOf(scores, isSeen) {
       falsePositives.push(alarms);
     }
   });
-  if (!hits || !alarms) return null; // one kind is missing: nothing to tell apart
+  if (!hits || !alarms) return null; // samples of one domain only
   return { tpr: truePositives.map((v) => v / hits), fpr: falsePositives.map((v) => v / alarms) };
 }
 

@@ -1,19 +1,19 @@
-// From what the experts said about a sample to the answer, as cosmo.mixture.smoothing does.
+// From the outputs of both experts to the prediction, as in cosmo.mixture.smoothing.
 
 const EPSILON = Number.EPSILON;
 
-/** p(U): the gate's belief that a sample is unseen; never quite 0 or 1, so that no expert is silenced. */
-function beliefOf(score, { threshold, softness, hard }) {
-  let belief = hard ? Number(threshold > score) : 1 / (1 + Math.exp((score - threshold) / softness));
-  if (Number.isNaN(belief)) belief = 0.5;
-  return Math.min(1 - EPSILON, Math.max(EPSILON, belief));
+/** p(U): the gate's probability that a sample is unseen, clipped to the open interval (0, 1). */
+function gateProbability(score, { threshold, softness, hard }) {
+  let pUnseen = hard ? Number(threshold > score) : 1 / (1 + Math.exp((score - threshold) / softness));
+  if (Number.isNaN(pUnseen)) pUnseen = 0.5;
+  return Math.min(1 - EPSILON, Math.max(EPSILON, pUnseen));
 }
 
 const share = (value, mass, n) => (mass > 0 ? value / mass : 1 / n);
 
 /**
  * Probability of one class of one expert in the result.
- * `own` is the gate's belief that the sample is this expert's, `mass` the sum of its output over its n classes.
+ * `own` is the gate's probability of this expert's domain, `mass` the sum of its output over its n classes.
  */
 function mixed(value, mass, n, own, smoothing, weight) {
   if (smoothing === "adaptive") return (value + (1 - own) / n) * own;
@@ -21,11 +21,11 @@ function mixed(value, mass, n, own, smoothing, weight) {
   return own * (smoothing === "constant" ? (1 - weight) * conditional + weight / n : conditional);
 }
 
-/** Every step from both experts to the answer, for one row {score, seen_mass, ..., flip, seen, unseen}. */
+/** All steps from both experts to the prediction, for one row {score, seen_mass, ..., flip, seen, unseen}. */
 function stepsOf(row, { threshold, softness, priorWeight, smoothing, hard, nSeen, nUnseen }) {
-  const belief = beliefOf(row.score, { threshold, softness, hard });
+  const pUnseen = gateProbability(row.score, { threshold, softness, hard });
   const total = smoothing === "adaptive"
-    ? (row.seen_mass + belief) * (1 - belief) + (row.unseen_mass + 1 - belief) * belief
+    ? (row.seen_mass + pUnseen) * (1 - pUnseen) + (row.unseen_mass + 1 - pUnseen) * pUnseen
     : 1;
   const side = (codes, proba, mass, n, own, seen) => Array.from(codes, (code, j) => ({
     code, seen,
@@ -33,30 +33,30 @@ function stepsOf(row, { threshold, softness, priorWeight, smoothing, hard, nSeen
     before: mixed(proba[j], mass, n, own, "none", 0),
     after: mixed(proba[j], mass, n, own, smoothing, priorWeight) / total,
   }));
-  const seen = side(row.seen_codes, row.seen_proba, row.seen_mass, nSeen, 1 - belief, true);
-  const unseen = side(row.unseen_codes, row.unseen_proba, row.unseen_mass, nUnseen, belief, false);
+  const seen = side(row.seen_codes, row.seen_proba, row.seen_mass, nSeen, 1 - pUnseen, true);
+  const unseen = side(row.unseen_codes, row.unseen_proba, row.unseen_mass, nUnseen, pUnseen, false);
   const toUnseen = threshold > row.flip;
-  // A tie goes to seen, as argmax does.
+  // Ties go to seen, as with argmax.
   const unsmoothed = smoothing === "none" ? toUnseen : unseen[0].before > seen[0].before;
-  const answer = toUnseen ? row.unseen : row.seen;
+  const predicted = toUnseen ? row.unseen : row.seen;
   return {
-    belief, seen, unseen, toUnseen, answer,
-    answerBefore: unsmoothed ? row.unseen : row.seen,
+    pUnseen, seen, unseen, toUnseen, predicted,
+    predictedBefore: unsmoothed ? row.unseen : row.seen,
     probability: (toUnseen ? unseen : seen)[0].after,
   };
 }
 
 const VERDICTS = {
-  right: "right",
-  fixed: "smoothing fixed it",
-  broke: "smoothing broke it",
+  right: "correct",
+  fixed: "corrected by smoothing",
+  broke: "wrong by smoothing",
   gate: "gate wrong",
   expert: "expert wrong",
 };
 
-/** One verdict per sample. Smoothing only moves samples between experts; what it broke is not counted as the gate's. */
-function verdictOf(truth, answer, answerBefore, nSeen) {
-  if (answer === truth) return answerBefore === truth ? "right" : "fixed";
-  if (answerBefore === truth) return "broke";
-  return (answer < nSeen) === (truth < nSeen) ? "expert" : "gate";
+/** Verdict on one sample. Smoothing only moves samples between experts; its errors are not counted as the gate's. */
+function verdictOf(truth, predicted, predictedBefore, nSeen) {
+  if (predicted === truth) return predictedBefore === truth ? "right" : "fixed";
+  if (predictedBefore === truth) return "broke";
+  return (predicted < nSeen) === (truth < nSeen) ? "expert" : "gate";
 }

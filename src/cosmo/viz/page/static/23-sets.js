@@ -13,7 +13,7 @@ function prepareSet(view, raw) {
       ...one, flips: array(one.flips), seen: array(one.seen), unseen: array(one.unseen),
       threshold: one.threshold ?? 0,
     };
-    curve.now = curve.threshold; // where the reader has moved the operating point
+    curve.now = curve.threshold; // current threshold; the user can move it
     curve.shown = true;
     curve.exact = makeCurve({ ...curve, target, nSeen, counted: raw.counted });
     return curve;
@@ -38,7 +38,7 @@ function prepareSet(view, raw) {
   };
 }
 
-/** What the walk-through needs to know of sample i. */
+/** The data of sample i for the walk-through. */
 function rowOf(set, i) {
   const { walk } = set, curve = set.curves[set.main];
   const cut = (values, width) => values.subarray(i * width, (i + 1) * width);
@@ -51,7 +51,7 @@ function rowOf(set, i) {
   };
 }
 
-/** The numbers that turn rows into answers, at the operating point of the main curve. */
+/** The parameters of the prediction at the operating point of the main curve. */
 function ruleOf({ curves, main, nSeen, nUnseen }) {
   const { now, softness, prior_weight, smoothing, hard } = curves[main];
   return { threshold: now, softness, priorWeight: prior_weight, smoothing, hard, nSeen, nUnseen };
@@ -63,10 +63,10 @@ function verdictsOf(set) {
   const kSeen = walk.seen_codes.length / set.n, kUnseen = walk.unseen_codes.length / set.n;
   // As stepsOf does, but only with each expert's best class: it runs while the point is dragged.
   return Array.from(set.target, (truth, i) => {
-    const toUnseen = rule.threshold > flips[i], belief = beliefOf(walk.score[i], rule);
+    const toUnseen = rule.threshold > flips[i], pUnseen = gateProbability(walk.score[i], rule);
     const before = rule.smoothing === "none" ? toUnseen
-      : mixed(walk.unseen_proba[i * kUnseen], walk.unseen_mass[i], nUnseen, belief, "none", 0)
-        > mixed(walk.seen_proba[i * kSeen], walk.seen_mass[i], nSeen, 1 - belief, "none", 0);
+      : mixed(walk.unseen_proba[i * kUnseen], walk.unseen_mass[i], nUnseen, pUnseen, "none", 0)
+        > mixed(walk.seen_proba[i * kSeen], walk.seen_mass[i], nSeen, 1 - pUnseen, "none", 0);
     return verdictOf(truth, toUnseen ? unseen[i] : seen[i], before ? unseen[i] : seen[i], nSeen);
   });
 }

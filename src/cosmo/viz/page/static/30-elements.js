@@ -40,7 +40,7 @@ const tableOf = (heads, rows, caption) => el("table", {}, caption && el("caption
   el("tbody", {}, rows.map(([first, ...rest]) => el("tr", {},
     el("th", { scope: "row" }, first), rest.map((cell) => el("td", {}, cell))))));
 
-/** A term and what there is to say of it, for a <dl>. */
+/** A term and its description, for a <dl>. */
 const termOf = (term, ...content) => el("div", {}, el("dt", {}, term), el("dd", {}, ...content));
 
 const plural = (count, what, more = `${what}s`) => `${count.toLocaleString("en")} ${count === 1 ? what : more}`;
@@ -51,7 +51,7 @@ function fit(text, width, letter = 6.4) {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
-/** Sets a text only if it differs: what does not change need not be laid out again. */
+/** Sets a text only if it differs, which avoids layout. */
 function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -59,7 +59,7 @@ function setText(node, text) {
 /** A name that may break where its parts meet, such as Black_footed_Albatross. */
 const breakable = (text) => text.split(/(?<=[_/.:-])/).flatMap((part) => [part, el("wbr")]).slice(0, -1);
 
-/** Runs `work` once nothing has asked for it for a while. */
+/** Debounces `work`: runs it after a pause between calls. */
 function atRest(work, milliseconds) {
   let waiting = 0;
   return () => {
@@ -68,12 +68,12 @@ function atRest(work, milliseconds) {
   };
 }
 
-/** Runs `work` at most once per frame, however often it is asked for. */
+/** Runs `work` at most once per animation frame. */
 function perFrame(work) {
-  let asked = false;
+  let scheduled = false;
   return () => {
-    if (asked) return;
-    asked = true;
-    requestAnimationFrame(() => { asked = false; work(); });
+    if (scheduled) return;
+    scheduled = true;
+    requestAnimationFrame(() => { scheduled = false; work(); });
   };
 }

@@ -1,11 +1,11 @@
-// Figures as files: SVG with its colours written in, PNG at twice the size, CSV of what is drawn.
+// Figures as files: SVG with inline colours, PNG at twice the size, CSV of the data.
 
 const DRAWN = [
   "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "stroke-linejoin",
   "opacity", "font-size", "font-weight", "text-anchor", "paint-order",
 ];
 
-/** One cell of a CSV file. Spreadsheets run a text that begins like a formula, so such a text is marked as text. */
+/** One cell of a CSV file. A quote before texts that begin like a formula prevents CSV formula injection. */
 function csvCell(value) {
   if (value === null || value === undefined) return "";
   if (typeof value === "number") return Number.isNaN(value) ? "" : String(value);

@@ -1,4 +1,4 @@
-// What the drawings share: scales, axes, dragging and bars.
+// Scales, axes, dragging and bars of all figures.
 
 /** About `count` round numbers between low and high. */
 function ticks(low, high, count) {
@@ -14,7 +14,7 @@ const tickText = (value) => String(Number(value.toPrecision(6))).replace("-", "â
 
 /**
  * An empty chart: axes, grid, and the functions from data to pixels.
- * One with a handle is a "group": an "img" hides what is in it from readers of the screen.
+ * A chart with a handle is a "group": screen readers do not see the children of an "img".
  */
 function chart({ width, height, x, y, xLabel, yLabel, label, yTicks = 5, square = false, role = "img" }) {
   const margin = { left: 46, right: 12, top: 10, bottom: 40 };
@@ -66,7 +66,7 @@ function draggable(root, move) {
     move((last.clientX - box.left) * (root.width.baseVal.value / box.width),
       (last.clientY - box.top) * (root.height.baseVal.value / box.height));
   });
-  const take = (event) => {
+  const update = (event) => {
     if (!held) return;
     last = event;
     follow();
@@ -75,11 +75,11 @@ function draggable(root, move) {
     if (event.button) return;
     root.setPointerCapture(event.pointerId);
     held = true;
-    // A finger that comes down may be about to scroll: it counts once it moves sideways or is lifted.
-    if (event.pointerType !== "touch") take(event);
+    // A touch may start a scroll: it counts once it moves sideways or ends.
+    if (event.pointerType !== "touch") update(event);
   });
-  root.addEventListener("pointermove", take);
-  root.addEventListener("pointerup", (event) => { take(event); held = false; });
+  root.addEventListener("pointermove", update);
+  root.addEventListener("pointerup", (event) => { update(event); held = false; });
   root.addEventListener("pointercancel", () => { held = false; });
 }
 
@@ -102,10 +102,10 @@ function barChart({ width, rows, label, max, text = barText }) {
   const low = Math.min(0, ...rows.flatMap((row) => row.values.map((one) => one.value)));
   const high = max ?? Math.max(1e-12, ...rows.flatMap((row) => row.values.map((one) => one.value)));
   const X = (value) => left + (Math.max(low, Math.min(high, value)) - low) / (high - low || 1) * span;
-  const told = (row) => `${row.label} ${row.values.map((one) => text(one.value)).join(" then ")}`;
+  const rowText = (row) => `${row.label} ${row.values.map((one) => text(one.value)).join(" then ")}`;
   const root = svg("svg", {
     width, height: rows.length * height + 4, viewBox: `0 0 ${width} ${rows.length * height + 4}`, role: "img",
-    "aria-label": `${label}: ${rows.map(told).join("; ")}`,
+    "aria-label": `${label}: ${rows.map(rowText).join("; ")}`,
   });
   rows.forEach((row, j) => {
     const y = j * height + 4, middle = y + (height - 8) / 2;

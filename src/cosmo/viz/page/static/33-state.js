@@ -1,4 +1,4 @@
-// What the reader has chosen. There is one operating point per curve, and every view follows it.
+// State of the page. There is one operating point per curve, and all views show it.
 
 const state = { view: null, live: null, sets: [], set: null, curve: 0, sample: 0, tab: "plane" };
 const followers = new Set(); // called once per frame after any change
@@ -9,7 +9,7 @@ const changed = perFrame(() => {
 
 const currentCurve = () => state.set.curves[state.curve];
 
-/** Moves the operating point of a curve (the current one unless told) to a threshold. */
+/** Moves the operating point of a curve (default: the current one) to a threshold. */
 function operateAt(threshold, index = state.curve) {
   state.curve = index;
   state.set.curves[index].now = threshold;
@@ -24,7 +24,7 @@ function operateAtPoint(k) {
 
 const fullName = ({ name, family }) => (family && !name.includes(family) ? `${family}: ${name}` : name);
 
-/** The accuracies and the counts between domains of a curve where it is operated now. */
+/** The accuracies and the counts between domains of a curve at its current operating point. */
 function pointOf(curve, threshold = curve.now) {
   const { exact } = curve, k = exact.indexAt(threshold), [seen, unseen] = state.set.raw.counted;
   const accTs = unseen ? exact.accTs[k] : NaN, accTr = seen ? exact.accTr[k] : NaN;
@@ -46,7 +46,7 @@ function hashFor({ tab = state.tab, sample = state.sample } = {}) {
 
 const fileName = (what) => () => `${state.set.name} ${what}`.replace(/[^\p{L}\p{N}]+/gu, "-").toLowerCase();
 
-/** The sentence about a point, for readers of the screen and of the slider alike. */
+/** Description of the operating point for screen readers and the slider. */
 function pointText(curve) {
   const { accTs, accTr, accH } = pointOf(curve);
   return `${fullName(curve)}, threshold ${short(curve.now)}: `

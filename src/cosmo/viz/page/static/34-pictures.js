@@ -1,6 +1,6 @@
-// Samples as pictures, cut from the atlas that the page carries.
+// Thumbnails of samples, cut from the atlas in the view.
 
-/** The atlas as an address that any number of elements may show without copying it. */
+/** Object URL of the atlas, shared by all elements. */
 function atlasAddress(pictures) {
   if (!pictures.address) {
     const [head, data] = pictures.uri.split(",");

@@ -1,19 +1,19 @@
-// Where to operate, by what it gives.
+// Controls of the operating point.
 
-/** Buttons to go to points by what they give, and the confusion between the two domains. */
+/** Buttons that choose an operating point, and the confusion between the two domains. */
 function buildControls(set) {
-  const said = el("p", { class: "hint", role: "status" });
-  let saidAt = null; // what is said holds for this point only
-  const say = (text) => { said.textContent = text; saidAt = currentCurve().now; };
+  const status = el("p", { class: "hint", role: "status" });
+  let statusAt = null; // the status is valid at this threshold only
+  const setStatus = (text) => { status.textContent = text; statusAt = currentCurve().now; };
   const floor = el("input", {
     type: "number", min: 0, max: 100, step: 1, value: 50, "aria-label": "least Acc_tr in percent",
   });
-  const go = (k, text) => { operateAtPoint(k); say(text); };
+  const go = (k, text) => { operateAtPoint(k); setStatus(text); };
   const atLeast = () => {
     const { exact } = currentCurve(), wanted = Number(floor.value) / 100;
     const k = bestPoint(exact, wanted);
-    if (k < 0) say(`No point of this curve has Acc_tr of ${floor.value} %; its largest is ${percent(exact.accTr[0])} %.`);
-    else go(k, `The best Acc_H with Acc_tr of at least ${floor.value} %, picked on these samples.`);
+    if (k < 0) setStatus(`No point of this curve has Acc_tr of ${floor.value} %; its largest is ${percent(exact.accTr[0])} %.`);
+    else go(k, `The best Acc_H with Acc_tr of at least ${floor.value} %, chosen on these samples.`);
   };
   const cells = Array.from({ length: 4 }, () => el("td"));
   const line = (text, [a, b]) => el("tr", {}, el("th", { scope: "row" }, text), a, b);
@@ -22,24 +22,24 @@ function buildControls(set) {
     el("p", { class: "buttons" },
       el("button", {
         type: "button",
-        click: () => { operateAt(currentCurve().threshold); say(`The point chosen on ${currentCurve().chosen_on}.`); },
+        click: () => { operateAt(currentCurve().threshold); setStatus(`The point chosen on ${currentCurve().chosen_on}.`); },
       }, "Back to the chosen point"),
       el("button", {
-        type: "button", title: "picked on these samples, so it promises too much for new ones",
-        click: () => go(bestPoint(currentCurve().exact), "Picked on these very samples: expect less on new ones."),
+        type: "button", title: "chosen on these samples, so it is optimistic for new ones",
+        click: () => go(bestPoint(currentCurve().exact), "Chosen on these samples: expect less on new ones."),
       }, "Best Acc_H")),
     el("form", { class: "buttons", submit: (event) => { event.preventDefault(); atLeast(); } },
       el("button", { type: "submit" }, "At least"), floor, el("span", {}, "% on seen classes")),
-    said,
+    status,
     el("table", { class: "confusion" },
       el("caption", {}, "Confusion between the domains"),
       el("thead", {}, el("tr", {},
-        ["samples of", "taken for seen", "taken for unseen"].map((text) => el("th", { scope: "col" }, text)))),
+        ["samples of", "predicted seen", "predicted unseen"].map((text) => el("th", { scope: "col" }, text)))),
       el("tbody", {}, line("seen classes", cells), line("unseen classes", cells.slice(2)))));
   return {
     node,
     update() {
-      if (currentCurve().now !== saidAt) said.textContent = "";
+      if (currentCurve().now !== statusAt) status.textContent = "";
       const { exact } = currentCurve(), { seenAsUnseen, unseenAsUnseen } = pointOf(currentCurve());
       const counts = [exact.totalSeen - seenAsUnseen, seenAsUnseen, exact.totalUnseen - unseenAsUnseen, unseenAsUnseen];
       counts.forEach((count, j) => {

@@ -1,6 +1,6 @@
-// The key of the plane, which is also where a curve is chosen.
+// Legend of the plane, in which a curve is chosen.
 
-/** The table of curves: what is drawn, which one is operated, and its numbers there. */
+/** Table of curves: which are drawn, which one is in use, and their accuracies. */
 function buildLegend(set, swatch, redraw) {
   const cells = [];
   const row = (curve, j) => {
@@ -29,7 +29,7 @@ function buildLegend(set, swatch, redraw) {
   };
   const node = el("div", { class: "card" },
     set.curves.length > 0 && el("div", { class: "scroll tall" }, el("table", { class: "legend" },
-      el("caption", {}, "Curves (percent, where each is operated now)"), el("thead", {}, head),
+      el("caption", {}, "Curves (percent, at the current operating points)"), el("thead", {}, head),
       el("tbody", {}, set.curves.map(row)))),
     set.curves.length > 3 && el("p", { class: "buttons" },
       el("button", { type: "button", class: "small", click: all(true) }, "draw all"),

@@ -1,9 +1,9 @@
-// What stands on the plane beside the curves.
+// Lines of equal Acc_H and published points on the plane.
 
-/** Faint lines of equal harmonic mean, named at the top, where no curve comes. */
+/** Lines of equal harmonic mean, with their value at the top. */
 function drawHeights({ root, X, Y, margin, w }, x, y) {
   const group = svg("g", { class: "heights", "aria-hidden": "true" });
-  let free = 0; // from where the next name fits
+  let free = 0; // left end of the free space
   for (let height = 10; height < 100; height += 10) {
     const xs = [], ys = [];
     for (let tr = height / 2 + 0.01; tr <= x[1]; tr += Math.max(0.05, (tr - height / 2) / 16)) {
@@ -21,22 +21,22 @@ function drawHeights({ root, X, Y, margin, w }, x, y) {
   root.append(group);
 }
 
-/** Published points as diamonds; a label that would cover another is left to the pointer. */
+/** Published points as diamonds; a label that would cover another is a tooltip only. */
 function drawPublished({ root, X, Y, w, margin }, points) {
-  const taken = points.map((one) => [X(100 * one.acc_tr) - 6, Y(100 * one.acc_ts) - 6, 12, 12]);
+  const occupied = points.map((one) => [X(100 * one.acc_tr) - 6, Y(100 * one.acc_ts) - 6, 12, 12]);
   const free = ([a, b, c, d]) => a >= margin.left && a + c <= margin.left + w && b >= margin.top
-    && taken.every(([e, f, g, h]) => a + c <= e || e + g <= a || b + d <= f || f + h <= b);
+    && occupied.every(([e, f, g, h]) => a + c <= e || e + g <= a || b + d <= f || f + h <= b);
   for (const one of points) {
     const x = X(100 * one.acc_tr), y = Y(100 * one.acc_ts), text = fit(one.name, 200);
     const length = text.length * 6.3;
-    const told = [`${one.name}: Acc_ts ${percent(one.acc_ts)} %, Acc_tr ${percent(one.acc_tr)} %`, one.note];
+    const title = [`${one.name}: Acc_ts ${percent(one.acc_ts)} %, Acc_tr ${percent(one.acc_tr)} %`, one.note];
     root.append(svg("path", { d: `M${x} ${y - 6}l6 6l-6 6l-6 -6z`, class: "published" },
-      svg("title", {}, told.filter(Boolean).join("; "))));
+      svg("title", {}, title.filter(Boolean).join("; "))));
     const right = 9, left = -9 - length, over = -length / 2;
     const place = [[right, -6], [left, -6], [over, -20], [over, 8], [right, -18], [right, 6], [left, 6], [left, -18]]
       .map(([dx, dy]) => [x + dx, y + dy, length, 12]).find(free);
     if (!place) continue;
-    taken.push(place);
+    occupied.push(place);
     root.append(svg("text", { x: place[0], y: place[1] + 10, class: "label" }, text));
   }
 }

@@ -1,4 +1,4 @@
-// The seen-unseen plane: every operating point there is, and a hand on one of them.
+// The seen-unseen plane: all operating points, and a handle on the current one.
 
 const DASHES = ["", "7 3", "7 3 1.5 3", "1.5 3", "12 4", "4 2 1 2 1 2"];
 const COLOURS = 7;
@@ -128,9 +128,9 @@ const planeView = {
     const plane = figure({
       title: "The seen-unseen plane", file: fileName("plane"), draw: drawCurves,
       caption: set.curves.length
-        ? "Every point a method can be set to. Square: the point chosen beforehand. Ring: where you operate; "
-          + "drag it, click, or use the arrow keys. Faint lines: equal Acc_H."
-        : "Published points. Faint lines: equal Acc_H.",
+        ? "All operating points of each method. Square: the point chosen on validation. Ring: the current point; "
+          + "drag it, click, or use the arrow keys. Thin lines: equal Acc_H."
+        : "Published points. Thin lines: equal Acc_H.",
       table: () => [["method", "threshold", "acc_ts", "acc_tr", "acc_h"],
         ...set.curves.filter((one) => one.shown).flatMap(({ name, exact }) =>
           exact.thresholds.map((t, k) => [name, t, exact.accTs[k], exact.accTr[k], exact.accH[k]])),

@@ -1,4 +1,4 @@
-// The gate: can its score tell samples of seen from samples of unseen classes?
+// The gate: distribution of its score for seen and unseen classes, and its ROC curve.
 
 const BINS = 40;
 
@@ -23,7 +23,7 @@ const gateView = {
 
     const spread = figure({
       title: "Scores of the gate", file: fileName("gate scores"),
-      caption: "Right: looks seen. Shares of the samples of each kind. Drag the threshold, or use its arrow keys.",
+      caption: "High scores: seen. Shares of the samples of each domain. Drag the threshold, or use the arrow keys.",
       draw: (width) => {
         const { low, high, seen, unseen } = histogram, step = (high - low) / BINS;
         const top = 100 * Math.max(...seen, ...unseen) * 1.06;
@@ -76,11 +76,11 @@ const gateView = {
     const curveFigure = figure({
       title: "ROC curve", file: fileName("gate roc"),
       draw: (width) => {
-        if (!roc) return el("p", {}, "The samples are all of one kind, so there is nothing to tell apart.");
+        if (!roc) return el("p", {}, "All samples are of one domain: there is no ROC curve.");
         const size = Math.min(width, 380);
         rocArea = chart({
-          width: size, height: size, x: [0, 100], y: [0, 100], square: true, xLabel: "unseen taken for seen, FPR (%)",
-          yLabel: "seen found, TPR (%)", label: `ROC curve of ${gate.name}, AUC ${percent(aucOf(roc))} %`,
+          width: size, height: size, x: [0, 100], y: [0, 100], square: true, xLabel: "unseen predicted seen, FPR (%)",
+          yLabel: "seen predicted seen, TPR (%)", label: `ROC curve of ${gate.name}, AUC ${percent(aucOf(roc))} %`,
         });
         const { root, X, Y } = rocArea;
         root.append(svg("line", { x1: X(0), y1: Y(0), x2: X(100), y2: Y(100), class: "chance" }),
@@ -90,7 +90,7 @@ const gateView = {
         dots = { gate: svg("circle", { r: 6, class: "ring" }, svg("title", {}, "the gate alone at the threshold")) };
         if (gate.linked) {
           dots.whole = svg("rect", { x: -5, y: -5, width: 10, height: 10, class: "chosen c5" },
-            svg("title", {}, "the whole decision"));
+            svg("title", {}, "gate and experts"));
         }
         root.append(...Object.values(dots));
         place();
@@ -101,8 +101,8 @@ const gateView = {
 
     const learned = () => (gate.weights?.labels ?? []).map((label, j) => [label, gate.weights.values[j]]);
     const weights = figure({
-      title: "What the gate learned", file: fileName("gate weights"),
-      caption: "Weights of its inputs; a positive one speaks for seen. Numbers count from the expert's best class.",
+      title: "Weights of the gate", file: fileName("gate weights"),
+      caption: "A positive weight raises the probability of seen. Inputs are the sorted outputs of each expert.",
       draw: (width) => barChart({
         width, label: "Weights of the gate",
         rows: learned().map(([label, value]) => ({ label, seen: !label.startsWith("unseen"), values: [{ value }] })),
@@ -112,26 +112,26 @@ const gateView = {
 
     const numbers = el("dl", { class: "numbers" });
     const about = el("p", { class: "hint" }), note = el("p", { class: "hint" });
-    const tell = () => {
+    const updateNumbers = () => {
       const [tpr, fpr] = rates();
       numbers.replaceChildren(
         termOf("AUC", roc ? `${percent(aucOf(roc))} %` : "–"),
         termOf("FPR at 95 % TPR", roc ? `${percent(fprAt(roc))} %` : "–"),
         termOf("threshold", short(threshold())),
-        termOf("seen found, TPR", `${percent(tpr)} %`),
-        termOf("unseen taken for seen, FPR", `${percent(fpr)} %`));
+        termOf("seen predicted seen, TPR", `${percent(tpr)} %`),
+        termOf("unseen predicted seen, FPR", `${percent(fpr)} %`));
       const outside = threshold() < histogram.low || threshold() > histogram.high;
       const curve = set.curves[set.main];
       note.textContent = gate.note ?? "";
       about.textContent = [
         gate.linked && !curve.hard ? `The threshold is that of ${curve.name}. With a softness of `
-          + `${tickText(curve.softness)} the gate is one voice and the experts' own confidence the other: `
-          + "square, the whole decision; ring, the gate alone." : "",
-        outside ? "The threshold lies beyond all scores: the gate alone would give every sample to one expert." : "",
+          + `${tickText(curve.softness)} the prediction depends on the gate and on the experts: `
+          + "square, both; ring, the gate alone." : "",
+        outside ? "The threshold is beyond all scores: the gate alone would give every sample to one expert." : "",
       ].filter(Boolean).join(" ");
     };
 
-    /** Shares of seen and of unseen samples that the gate alone takes for seen. */
+    /** TPR and FPR of the gate alone. */
     const rates = () => {
       let hits = 0, alarms = 0, nSeen = 0;
       gate.scores.forEach((score, i) => {
@@ -170,13 +170,13 @@ const gateView = {
         dots = null;
         for (const one of [spread, curveFigure, weights]) one.redraw();
         weights.node.hidden = !gate.weights;
-        tell();
+        updateNumbers();
       },
     }, set.gates.map((one) => el("option", { selected: one === gate }, one.name))));
 
     weights.node.hidden = !gate.weights;
     panel.append(...[chooser].filter(Boolean), numbers, note, about,
       el("div", { class: "columns wide-left" }, el("div", {}, spread.node, weights.node), curveFigure.node));
-    return () => { place(); tell(); };
+    return () => { place(); updateNumbers(); };
   },
 };

@@ -1,13 +1,13 @@
-// Class by class: how often each is right, what it is taken for, and its samples.
+// Accuracy of each class, its most frequent confusion, and its samples.
 
 const SAMPLES_AT_ONCE = 48;
 
-/** Per class: samples, right answers, the most frequent wrong answer; and all confused pairs, most frequent first. */
-function perClass(set, answers) {
+/** Per class: samples, correct ones, most frequent wrong prediction; and all confused pairs, most frequent first. */
+function perClass(set, predicted) {
   const rows = set.names.map((name, code) => ({ code, samples: 0, right: 0, wrong: -1, times: 0 }));
   const pairs = new Map();
   set.target.forEach((truth, i) => {
-    const row = rows[truth], answer = answers[i];
+    const row = rows[truth], answer = predicted[i];
     row.samples++;
     if (answer === truth) { row.right++; return; }
     const key = truth * set.names.length + answer, times = (pairs.get(key) ?? 0) + 1;
@@ -26,7 +26,7 @@ const classesView = {
   available: (set) => set.n > 0 && set.curves.length > 0,
   build(panel) {
     const { set } = state;
-    let found = null, answers = null, chosen = null, limit = SAMPLES_AT_ONCE;
+    let found = null, predicted = null, chosen = null, limit = SAMPLES_AT_ONCE;
     let sorting = { key: "accuracy", down: false };
     const accuracy = (row) => (row.samples ? row.right / row.samples : NaN);
     const lower = (code) => (set.names[code] ?? "").toLowerCase();
@@ -36,7 +36,7 @@ const classesView = {
       { key: "samples", title: "samples", roomy: true, of: (row) => row.samples, show: (row) => row.samples },
       { key: "accuracy", title: "accuracy", of: accuracy, show: (row) => `${percent(accuracy(row))} %` },
       {
-        key: "wrong", title: "most often taken for", of: (row) => lower(row.wrong),
+        key: "wrong", title: "most often confused with", of: (row) => lower(row.wrong),
         show: (row) => (row.wrong < 0 ? "–" : breakable(set.names[row.wrong])),
       },
       { key: "times", title: "times", roomy: true, of: (row) => row.times, show: (row) => row.times },
@@ -91,8 +91,8 @@ const classesView = {
 
     const update = () => {
       const curve = currentCurve();
-      answers = answersAt(curve, curve.now);
-      found = perClass(set, answers);
+      predicted = predictionsAt(curve, curve.now);
+      found = perClass(set, predicted);
       for (const row of found.rows) {
         const line = lines[row.code], shown = `${row.right} ${row.wrong} ${row.times}`;
         if (line.shown === shown) continue; // most classes stay as they are while the point moves
@@ -103,7 +103,7 @@ const classesView = {
       if (body.childElementCount) settleLater(); else settle();
     };
 
-    // Order, pairs and pictures wait until the point rests: rows that jump about while it moves help nobody.
+    // Order, pairs and thumbnails are updated when the point rests, so that rows do not jump while it moves.
     const settle = () => {
       pairsBody.replaceChildren(...found.confused.slice(0, 12).map(({ truth, answer, times }) => el("tr", {},
         el("th", { scope: "row" }, opener(truth)),
@@ -122,9 +122,9 @@ const classesView = {
       detail.hidden = false;
       detail.replaceChildren(
         el("h3", {}, set.names[code], " ", domainTag(code < set.nSeen)),
-        el("p", {}, `${row.right} of ${plural(row.samples, "sample")} right (${percent(accuracy(row))} %).`),
+        el("p", {}, `${row.right} of ${plural(row.samples, "sample")} correct (${percent(accuracy(row))} %).`),
         description ? el("p", { class: "quoted" }, description) : "",
-        el("ul", { class: "samples" }, members.slice(0, limit).map((i) => sampleCard(set, i, answers[i]))),
+        el("ul", { class: "samples" }, members.slice(0, limit).map((i) => sampleCard(set, i, predicted[i]))),
         members.length > limit ? el("button", {
           type: "button", click: () => { limit += 4 * SAMPLES_AT_ONCE; show(code); },
         }, `Show more (${members.length - limit})`) : "");
@@ -154,7 +154,7 @@ const classesView = {
         el("div", {}, detail,
           el("div", { class: "card" }, el("h3", {}, "Most confused"), el("table", { class: "pairs" },
             el("thead", {}, el("tr", {},
-              ["class", "taken for", "times"].map((text) => el("th", { scope: "col" }, text)))), pairsBody)))));
+              ["class", "predicted", "times"].map((text) => el("th", { scope: "col" }, text)))), pairsBody)))));
     return update;
   },
 };

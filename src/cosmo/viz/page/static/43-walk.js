@@ -1,7 +1,7 @@
-// The walk-through: what each part believed about one sample, step by step.
+// The walk-through: the prediction of one sample, step by step.
 
 /**
- * Draws the steps of one row. `names` and `rule` say what the codes and numbers mean; `truth` may be null (not known).
+ * Draws the steps of one row; `names` are those of the codes, `rule` is from ruleOf, `truth` may be null (unknown).
  * Returns the elements and a function that redraws them for another row.
  */
 function walkFigures(file) {
@@ -11,7 +11,7 @@ function walkFigures(file) {
   const bars = (width, list, label, pick, options = {}) => barChart({
     width, label, ...options,
     rows: list.map((one) => ({
-      label: named(one), note: noted(one), seen: one.seen, values: pick(one), strong: one.code === now.steps.answer,
+      label: named(one), note: noted(one), seen: one.seen, values: pick(one), strong: one.code === now.steps.predicted,
     })),
   });
   // Both experts on one scale, so that their bars compare.
@@ -26,9 +26,9 @@ function walkFigures(file) {
   const seen = expert("Seen expert: p(y, S)", "seen", "seen-expert");
   const unseen = expert("Unseen expert: p(y, U)", "unseen", "unseen-expert");
   const gate = figure({
-    title: "Gate: is it of an unseen class?", file: () => file("gate"),
-    draw: (width) => drawBelief(width, now),
-    table: () => [["score", "threshold", "p(unseen)"], [now.row.score, now.rule.threshold, now.steps.belief]],
+    title: "Gate: p(S) and p(U)", file: () => file("gate"),
+    draw: (width) => drawGate(width, now),
+    table: () => [["score", "threshold", "p(unseen)"], [now.row.score, now.rule.threshold, now.steps.pUnseen]],
   });
   const result = figure({
     title: "Result before and after smoothing", file: () => file("result"),
@@ -41,44 +41,44 @@ function walkFigures(file) {
   const masses = el("p", { class: "hint" });
   const notes = el("p", { class: "hint" });
   const node = el("div", {},
-    el("h3", { class: "step" }, "1  What the experts say"),
+    el("h3", { class: "step" }, "1  Experts"),
     el("div", { class: "columns even" }, seen.node, unseen.node), masses,
-    el("h3", { class: "step" }, "2  What the gate says"), gate.node,
-    el("h3", { class: "step" }, "3  Put together"), result.node, notes);
+    el("h3", { class: "step" }, "2  Gate"), gate.node,
+    el("h3", { class: "step" }, "3  Combination"), result.node, notes);
   return {
     node,
     draw(row, rule, names, truth) {
       const steps = stepsOf(row, rule);
       now = { row, rule, names, truth, steps };
       for (const one of [seen, unseen, gate, result]) one.redraw();
-      masses.textContent = "Each expert's best classes. Over all its classes the seen expert gives "
-        + `${barText(row.seen_mass)}, the unseen expert ${barText(row.unseen_mass)}: its own belief that the sample is `
-        + `unseen.${truth === null ? "" : " ✓ marks the true class."}`;
+      masses.textContent = "The best classes of each expert. The probabilities of all its classes sum to "
+        + `${barText(row.seen_mass)} for the seen expert and ${barText(row.unseen_mass)} for the unseen expert.`
+        + `${truth === null ? "" : " ✓ marks the true class."}`;
       notes.textContent = {
-        adaptive: "Adaptive smoothing: each expert gets a uniform share, the larger the less the gate trusts it. "
+        adaptive: "Adaptive smoothing: each expert gets a uniform share, which is larger the lower the probability of its domain. "
           + "Hollow: before; filled: after.",
         constant: `Constant smoothing with weight ${short(rule.priorWeight)}. Hollow: before; filled: after.`,
-        none: "This rule does not smooth: before and after are the same.",
+        none: "No smoothing: before and after are the same.",
       }[rule.smoothing] ?? "";
       return steps;
     },
   };
 }
 
-/** The gate's belief as one bar split between the domains. */
-function drawBelief(width, { row, rule, steps }) {
-  const span = width - 2, split = 1 + span * (1 - steps.belief);
-  const told = `score ${short(row.score)}, threshold ${short(rule.threshold)}, softness ${tickText(rule.softness)}`;
+/** The gate's probabilities as one bar, split between the domains. */
+function drawGate(width, { row, rule, steps }) {
+  const span = width - 2, split = 1 + span * (1 - steps.pUnseen);
+  const text = `score ${short(row.score)}, threshold ${short(rule.threshold)}, softness ${tickText(rule.softness)}`;
   const root = svg("svg", {
     width, height: 64, viewBox: `0 0 ${width} 64`, role: "img",
-    "aria-label": `gate: ${told}, p(unseen) ${percent(steps.belief)} %`,
+    "aria-label": `gate: ${text}, p(unseen) ${percent(steps.pUnseen)} %`,
   });
   root.append(
     svg("rect", { x: 1, y: 4, width: Math.max(0, split - 1), height: 20, class: "seen" }),
     svg("rect", { x: split, y: 4, width: Math.max(0, span + 1 - split), height: 20, class: "unseen" }),
-    svg("text", { x: 2, y: 40 }, `seen ${percent(1 - steps.belief)} %`),
-    svg("text", { x: width - 2, y: 40, class: "end" }, `unseen ${percent(steps.belief)} %`),
-    svg("text", { x: 2, y: 58, class: "faint" }, fit(told, width)));
+    svg("text", { x: 2, y: 40 }, `seen ${percent(1 - steps.pUnseen)} %`),
+    svg("text", { x: width - 2, y: 40, class: "end" }, `unseen ${percent(steps.pUnseen)} %`),
+    svg("text", { x: 2, y: 58, class: "faint" }, fit(text, width)));
   return root;
 }
 
@@ -99,7 +99,7 @@ const walkView = {
       state.sample = Math.max(0, Math.min(set.n - 1, i));
       changed();
     };
-    /** The nearest sample in a direction that a filter lets pass; stays where there is none. */
+    /** Goes to the next sample in a direction that passes the filter, if there is one. */
     const seek = (way, which) => {
       for (let i = state.sample + way; i >= 0 && i < set.n; i += way) {
         if (passes(which, verdicts[i])) return go(i);
@@ -149,12 +149,12 @@ const walkView = {
       const steps = figures.draw(rowOf(set, i), ruleOf(set), set.names, truth);
       head.replaceChildren(...sampleHead(set, i, steps, verdicts[i]));
       notice.textContent = state.curve === set.main ? ""
-        : `The walk-through is that of ${fullName(curve)}; you are operating ${fullName(currentCurve())}.`;
+        : `The walk-through shows ${fullName(curve)}; the curve in use is ${fullName(currentCurve())}.`;
     };
   },
 };
 
-/** Who the sample is, and what became of it. */
+/** The sample, its true class and its prediction. */
 function sampleHead(set, i, steps, verdict) {
   const truth = set.target[i], { samples } = set;
   return [
@@ -163,9 +163,9 @@ function sampleHead(set, i, steps, verdict) {
     el("dl", { class: "numbers" },
       samples.names?.[i] && termOf("sample", breakable(samples.names[i])),
       termOf("true class", set.names[truth], " ", domainTag(truth < set.nSeen)),
-      termOf("answer", el("strong", {}, set.names[steps.answer]), " ", domainTag(!steps.toUnseen)),
+      termOf("prediction", el("strong", {}, set.names[steps.predicted]), " ", domainTag(!steps.toUnseen)),
       termOf("probability", `${percent(steps.probability)} %`),
-      termOf("without smoothing", set.names[steps.answerBefore]),
+      termOf("without smoothing", set.names[steps.predictedBefore]),
       termOf("verdict", verdictTag(verdict))),
   ].filter(Boolean);
 }

@@ -1,35 +1,35 @@
-// Talking to the server behind a live page.
+// Requests of a live page to its server.
 
-/** Posts to the server; returns its answer or throws an Error with a sentence for the reader. */
-async function ask(path, body, type = "application/json") {
-  let answer;
+/** Sends a request; returns the response or throws an Error with a message for the user. */
+async function request(path, body, type = "application/json") {
+  let response;
   try {
-    answer = await fetch(`${state.live.api}${path}`, {
+    response = await fetch(`${state.live.api}${path}`, {
       method: body === undefined ? "GET" : "POST",
       headers: body === undefined ? {} : { "Content-Type": type, "X-Cosmo": "1" },
       credentials: "same-origin",
       body: body === undefined || body instanceof Blob ? body : JSON.stringify(body),
     });
   } catch {
-    throw new Error("The server does not answer. Is `cosmo studio` still running?");
+    throw new Error("The server does not respond. Is `cosmo studio` still running?");
   }
-  const text = await answer.text();
+  const text = await response.text();
   let content = null;
-  try { content = JSON.parse(text); } catch { /* /api/view answers with plain text */ }
-  if (!answer.ok) throw new Error(content?.error ?? `The server answered ${answer.status}.`);
+  try { content = JSON.parse(text); } catch { /* /api/view returns plain text */ }
+  if (!response.ok) throw new Error(content?.error ?? `The server returned status ${response.status}.`);
   return content ?? text;
 }
 
-/** Runs `work` while its button waits; an error becomes a sentence in `said`. */
-async function during(button, said, work) {
+/** Runs `work` with its button disabled; `status` shows its result or error. */
+async function during(button, status, work) {
   button.disabled = true;
-  said.className = "hint";
-  said.textContent = "…";
+  status.className = "hint";
+  status.textContent = "…";
   try {
-    said.textContent = (await work()) ?? "";
+    status.textContent = (await work()) ?? "";
   } catch (error) {
-    said.className = "error";
-    said.textContent = error.message;
+    status.className = "error";
+    status.textContent = error.message;
   } finally {
     button.disabled = false;
   }

@@ -1,4 +1,4 @@
-// Try it: a new sample through the live model, drawn as the walk-through draws evaluated ones.
+// Try it: the prediction of a new sample by the live model, drawn as in the walk-through.
 
 const IMAGES = ["image/png", "image/jpeg", "image/webp"];
 
@@ -8,10 +8,10 @@ const tryView = {
   build(panel) {
     const { set, live } = state;
     const figures = walkFigures((what) => fileName(`trial ${what}`)());
-    const said = el("p", { class: "hint", role: "status" });
+    const status = el("p", { class: "hint", role: "status" });
     const head = el("div", { class: "card sample", hidden: true, "aria-live": "polite" });
     const shown = el("div", { class: "card", hidden: true }, figures.node);
-    let record = null; // what is shown, so that it follows the operating point
+    let record = null; // the shown prediction, redrawn when the operating point moves
 
     const draw = () => {
       if (!record) return;
@@ -19,16 +19,16 @@ const tryView = {
       const steps = figures.draw(row, { ...ruleOf(set), nSeen, nUnseen: names.length - nSeen }, names, truth);
       head.hidden = shown.hidden = false;
       head.replaceChildren(...[subject(), el("dl", { class: "numbers" },
-        termOf("answer", el("strong", {}, names[steps.answer]), " ", domainTag(!steps.toUnseen)),
+        termOf("prediction", el("strong", {}, names[steps.predicted]), " ", domainTag(!steps.toUnseen)),
         termOf("probability", `${percent(steps.probability)} %`),
-        termOf("without smoothing", names[steps.answerBefore]),
+        termOf("without smoothing", names[steps.predictedBefore]),
         truth !== null && termOf("true class", names[truth], " ",
-          verdictTag(verdictOf(truth, steps.answer, steps.answerBefore, nSeen))),
+          verdictTag(verdictOf(truth, steps.predicted, steps.predictedBefore, nSeen))),
         row.milliseconds && termOf("time", `${Math.max(1, Math.round(row.milliseconds))} ms`))].filter(Boolean));
     };
-    const predict = (button, prepare, subject) => during(button, said, async () => {
+    const predict = (button, prepare, subject) => during(button, status, async () => {
       const [body, type] = prepare();
-      const row = await ask("/predict", body, type);
+      const row = await request("/predict", body, type);
       record = { row, names: row.classes ?? set.names, nSeen: row.n_seen ?? set.nSeen, truth: null, subject };
       draw();
     });
@@ -41,11 +41,11 @@ const tryView = {
         subject: () => el("div", {}, picture(set, i, 160), el("p", { class: "quoted" }, sampleTitle(set, i))),
       };
       form.fill?.(set.samples.texts?.[i]);
-      said.className = "hint";
-      said.textContent = `Sample ${i + 1} of the evaluated ones.`;
+      status.className = "hint";
+      status.textContent = `Sample ${i + 1} of the evaluated ones.`;
       draw();
     } }, "A random evaluated sample");
-    panel.append(el("div", { class: "card" }, form.node, random && el("p", { class: "buttons" }, random), said),
+    panel.append(el("div", { class: "card" }, form.node, random && el("p", { class: "buttons" }, random), status),
       el("div", { class: "columns wide-right" }, head, shown));
     return draw;
   },
@@ -92,15 +92,15 @@ function rowForm(live, predict) {
 const megabytes = (bytes) => (bytes / 1e6).toFixed(1);
 
 function imageForm(live, predict) {
-  const input = el("input", { type: "file", accept: IMAGES.join(","), change: () => take(input.files[0]) });
-  const take = (file) => {
+  const input = el("input", { type: "file", accept: IMAGES.join(","), change: () => send(input.files[0]) });
+  const send = (file) => {
     if (!file) return;
     const address = URL.createObjectURL(file);
     predict(input, () => {
       if (!IMAGES.includes(file.type)) throw new Error(`"${file.name}" is not a PNG, JPEG or WebP image.`);
       const most = live.limits?.upload_bytes;
       if (most && file.size > most) {
-        throw new Error(`"${file.name}" has ${megabytes(file.size)} MB; at most ${megabytes(most)} MB are taken.`);
+        throw new Error(`"${file.name}" has ${megabytes(file.size)} MB; the limit is ${megabytes(most)} MB.`);
       }
       return [file, file.type];
     }, () => el("div", {}, el("img", { src: address, alt: "your image", class: "upload" }), el("p", {}, file.name)));
@@ -109,7 +109,7 @@ function imageForm(live, predict) {
     class: "drop",
     dragover: (event) => { event.preventDefault(); zone.classList.add("over"); },
     dragleave: () => zone.classList.remove("over"),
-    drop: (event) => { event.preventDefault(); zone.classList.remove("over"); take(event.dataTransfer.files[0]); },
+    drop: (event) => { event.preventDefault(); zone.classList.remove("over"); send(event.dataTransfer.files[0]); },
   }, el("span", {}, "Drop an image here, or choose one"), input);
   return { node: el("div", {}, el("h3", {}, "An image"), zone) };
 }

@@ -1,47 +1,47 @@
-// Add a class by its description: first see what would change, then decide.
+// Add a class by its description: preview its effect, then add it.
 
 const addView = {
   id: "add", title: "Add a class",
   available: (set, live) => live !== null,
   build(panel) {
     const { set, live } = state;
-    const said = el("p", { class: "hint", role: "status" });
+    const status = el("p", { class: "hint", role: "status" });
     const change = el("div", { class: "card", hidden: true, "aria-live": "polite" });
     const label = el("input", {
       type: "text", required: true, maxlength: live.limits?.name ?? null,
       "aria-label": "name of the class", placeholder: "Name of the new class",
     });
     const description = live.described_by === "words" ? wordsForm(set, live) : numbersForm(live);
-    const look = el("button", { type: "submit", class: "primary" }, "See what changes");
+    const look = el("button", { type: "submit", class: "primary" }, "Preview");
     const body = () => {
       if (!label.value.trim()) throw new Error("The class has no name yet.");
       return { name: label.value.trim(), ...description.read() };
     };
-    let seen = null; // what the preview is of, whatever is typed after it
-    const keep = el("button", { type: "button", class: "primary", click: () => during(keep, said, async () => {
-      live.kept = (await ask("/classes/keep", seen)).kept;
-      await reload(`"${seen.name}" is kept in the running model.`);
-    }) }, "Keep it");
-    const undo = el("button", { type: "button", click: () => during(undo, said, async () => {
-      live.kept = (await ask("/classes/undo", {})).kept;
+    let seen = null; // the previewed class, even if the form changes afterwards
+    const keep = el("button", { type: "button", class: "primary", click: () => during(keep, status, async () => {
+      live.kept = (await request("/classes/keep", seen)).kept;
+      await reload(`"${seen.name}" is added to the running model.`);
+    }) }, "Add the class");
+    const undo = el("button", { type: "button", click: () => during(undo, status, async () => {
+      live.kept = (await request("/classes/undo", {})).kept;
       await reload("Back to the model as it was loaded.");
     }) }, "Undo all additions");
     const form = el("form", { submit: (event) => {
       event.preventDefault();
-      during(look, said, async () => {
-        const wanted = body(), found = await ask("/classes/preview", wanted);
+      during(look, status, async () => {
+        const wanted = body(), found = await request("/classes/preview", wanted);
         seen = wanted;
         change.replaceChildren(...changeOf(set, found), el("p", { class: "buttons" }, keep));
         change.hidden = false;
-        return "This is a preview: nothing is kept yet.";
+        return "This is a preview: the class is not added yet.";
       });
     } }, el("h3", {}, "A new class"), label, description.node, el("p", { class: "buttons" }, look));
     panel.append(el("div", { class: "columns even" },
-      el("div", { class: "card" }, form, said,
+      el("div", { class: "card" }, form, status,
         el("p", { class: "buttons" },
           el("a", { class: "button", href: `${live.api}/model`, download: "model.cosmo" }, "Download the model"), undo),
-        live.kept?.length > 0 && el("p", {}, `Kept so far: ${live.kept.join(", ")}.`),
-        el("p", { class: "hint" }, "The download has the classes you kept; else they live in the running server only.")),
+        live.kept?.length > 0 && el("p", {}, `Added so far: ${live.kept.join(", ")}.`),
+        el("p", { class: "hint" }, "Added classes are in the download; otherwise they exist in the running server only.")),
       change));
     return () => {};
   },
@@ -95,7 +95,7 @@ function numbersForm(live) {
   });
   box.addEventListener("input", () => {
     let values = [];
-    try { values = numbersIn(box.value); } catch { return; } // said when it is sent
+    try { values = numbersIn(box.value); } catch { return; } // reported when the form is sent
     inputs.forEach((one, j) => { one.value = values[j] ?? 0; });
   });
   box.value = names.map(() => 0).join(", ");
@@ -106,7 +106,7 @@ function numbersForm(live) {
   };
 }
 
-/** What a preview found. */
+/** Shows the effect of a class. */
 function changeOf(set, found) {
   const table = (caption, heads, rows) => rows?.length > 0 && tableOf(heads, rows, caption);
   const difference = (key) => {
@@ -117,15 +117,15 @@ function changeOf(set, found) {
   return [
     el("h3", {}, "With ", el("q", {}, found.name)),
     el("p", {}, found.of
-      ? `${plural(found.taken, "evaluated sample")} of ${found.of.toLocaleString("en")} would now be answered by it.`
-      : "There are no evaluated samples, so what it would take from other classes is not known."),
+      ? `${plural(found.taken, "evaluated sample")} of ${found.of.toLocaleString("en")} would be predicted as this class.`
+      : "There are no evaluated samples, so its effect on other classes is unknown."),
     found.before && found.after && table("Accuracies (percent)", ["", "before", "after", "change"],
       [["Acc_ts", "acc_ts"], ["Acc_tr", "acc_tr"], ["Acc_H", "acc_h"]].map(([text, key]) =>
         [text, percent(found.before[key]), percent(found.after[key]), difference(key)])),
-    table("Taken from", ["answer before", "samples"], found.taken_from),
+    table("Previous predictions of these samples", ["class", "samples"], found.taken_from),
     table("Most similar classes", ["class", "similarity"],
       found.neighbours?.map(([name, value]) => [name, short(value)])),
-    found.examples?.length > 0 && set.samples && el("div", {}, el("h4", {}, "Samples it would answer"),
+    found.examples?.length > 0 && set.samples && el("div", {}, el("h4", {}, "Samples predicted as this class"),
       el("ul", { class: "samples" }, found.examples.filter((i) => i < set.n).map((i) => sampleLink(set, i)))),
   ].filter(Boolean);
 }

@@ -1,6 +1,6 @@
-// What stands above the views: the lead, the tables of results, the set-up, and the operating point in one line.
+// Above the views: lead, tables of results, set-up, and the operating point in one line.
 
-/** Numbers of one column written alike. */
+/** Returns the number format of one column. */
 function columnText(rows, j) {
   const numbers = rows.map((row) => row[j]).filter((value) => typeof value === "number");
   const whole = numbers.every(Number.isInteger), large = numbers.some((value) => Math.abs(value) >= 1);
@@ -26,7 +26,7 @@ function resultsTable({ title, columns, rows, note }, open) {
     }, "CSV")));
 }
 
-/** How the result was made; open where there is room beside the results. */
+/** Set-up; open if there is room beside the results. */
 const factsList = (facts) => facts.length > 0 && el("details", { open: matchMedia("(min-width: 60rem)").matches },
   el("summary", {}, "Set-up"),
   el("dl", { class: "facts" }, facts.map(([term, text]) => [el("dt", {}, term), el("dd", {}, text)])));
@@ -38,7 +38,7 @@ function operatingBar(set) {
     "aria-label": "curve to operate on",
     change: () => operateAt(set.curves[chooser.selectedIndex].now, chooser.selectedIndex),
   }, set.curves.map((one) => el("option", {}, fullName(one))));
-  // To the right: more samples taken for seen, as on the plane.
+  // To the right: more samples predicted seen, as on the plane.
   const slider = el("input", {
     type: "range", min: 0, step: 1, "aria-label": "operating point, from all unseen to all seen",
     input: () => operateAtPoint(Number(slider.max) - Number(slider.value)),
@@ -48,7 +48,7 @@ function operatingBar(set) {
     el("dl", {},
       pair("Acc_ts", "accTs", "accuracy on unseen classes"), pair("Acc_tr", "accTr", "accuracy on seen classes"),
       pair("Acc_H", "accH", "their harmonic mean"),
-      pair("threshold", "threshold", "above a sample's own flip it is taken for unseen")),
+      pair("threshold", "threshold", "a sample whose flip is below it is predicted unseen")),
     el("span", { class: "ends" },
       el("span", { "aria-hidden": "true" }, "unseen"), slider, el("span", { "aria-hidden": "true" }, "seen")));
   return {

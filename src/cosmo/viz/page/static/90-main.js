@@ -1,4 +1,4 @@
-// Puts the page together, and keeps the address in step with what is shown.
+// Builds the page, and keeps the address in step with the view.
 
 const VIEWS = [planeView, gateView, classesView, walkView, tryView, addView];
 const page = document.getElementById("page");
@@ -10,7 +10,7 @@ function showSet(message = "") {
   const shown = VIEWS.filter((one) => one.available(set, live));
   const tabs = new Map(), panels = new Map(), updates = new Map();
   const bar = set.curves.length ? operatingBar(set) : null;
-  const said = el("p", { class: "unseeable", "aria-live": "polite" });
+  const liveText = el("p", { class: "unseeable", "aria-live": "polite" });
 
   for (const { id, title } of shown) {
     tabs.set(id, el("button", {
@@ -57,20 +57,20 @@ function showSet(message = "") {
     view.lead && el("p", { class: "lead" }, view.lead),
     chooser,
     set.raw.stage === "validation" && el("p", { class: "hint" },
-      "No labelled samples were given: what is shown is the validation that the model recorded."),
+      "No labelled samples were given: this is the validation stage of the model."),
     el("div", { class: set.raw.tables.length ? "columns wide-left" : null },
       set.raw.tables.length > 0 && el("div", {}, set.raw.tables.map((table, j) => resultsTable(table, j === 0))),
       factsList(set.raw.facts)),
     message && el("p", { class: "notice", role: "status" }, message),
     el("div", { class: "bar" }, el("div", { role: "tablist", "aria-label": "views" }, [...tabs.values()]), bar?.node),
     [...panels.values()],
-    said,
+    liveText,
     el("footer", {}, `Written by cosmo ${view.version}. Acc_ts: accuracy on unseen classes; Acc_tr: on seen classes; `
       + "both per class, among all classes. Acc_H: their harmonic mean. AUSUC: area under the exact curve."),
   ].flat().filter(Boolean));
 
-  // Numbers change many times a second while a point is dragged; they are read out when it rests.
-  const tell = atRest(() => { if (bar && state.set === set) said.textContent = pointText(currentCurve()); }, 600);
+  // Screen readers read the numbers when the point rests.
+  const announce = atRest(() => { if (bar && state.set === set) liveText.textContent = pointText(currentCurve()); }, 600);
   // Browsers refuse addresses that change too often, as they would under a held key.
   const keepAddress = atRest(() => {
     const hash = hashFor();
@@ -79,7 +79,7 @@ function showSet(message = "") {
   followers.add(() => {
     bar?.update();
     updates.get(state.tab)?.();
-    tell();
+    announce();
     keepAddress();
   });
   showSet.select = select;
@@ -112,20 +112,20 @@ function followHash() {
   const before = state.tab;
   if (tab) state.tab = tab;
   if (moved) showSet(); else showSet.select(state.tab);
-  // Who follows a link wants to see where it leads, not what stands above all views.
+  // A link leads to the view, not to the top of the page.
   if (state.tab && state.tab !== before) document.getElementById(`panel-${state.tab}`).scrollIntoView();
 }
 
 /** Replaces the view by the server's, after the model has changed. */
 async function reload(message) {
   const index = state.view.sets.indexOf(state.set.raw);
-  const view = await decodeView(await ask("/view"));
+  const view = await decodeView(await request("/view"));
   Object.assign(state, { view, sets: new Array(view.sets.length) });
   state.sets[index] = state.set = prepareSet(view, view.sets[index]);
   state.curve = Math.min(state.curve, state.set.curves.length - 1);
   state.sample = Math.min(state.sample, Math.max(0, state.set.n - 1));
   showSet(message);
-  document.getElementById(`tab-${state.tab}`)?.focus(); // what had the focus is gone
+  document.getElementById(`tab-${state.tab}`)?.focus(); // the focused element was replaced
 }
 
 async function start() {
@@ -134,7 +134,7 @@ async function start() {
     state.live = JSON.parse(document.getElementById("live").textContent);
     const view = await decodeView(document.getElementById("view").textContent);
     if (!view.sets.length) {
-      opening.textContent = "This page carries no results.";
+      opening.textContent = "This page contains no results.";
       return;
     }
     Object.assign(state, { view, sets: new Array(view.sets.length) });
@@ -146,9 +146,9 @@ async function start() {
   }
 }
 
-// For tests and for the curious: the state, and the computations apart from any drawing.
+// For tests: the state, and the computations without drawing.
 window.cosmoPage = {
   state, ready: start(),
-  makeCurve, bestPoint, answersAt, pointOf, operateAt, operateAtPoint,
-  rocOf, aucOf, fprAt, beliefOf, stepsOf, rowOf, ruleOf, verdictsOf, perClass, csvText, numbersIn,
+  makeCurve, bestPoint, predictionsAt, pointOf, operateAt, operateAtPoint,
+  rocOf, aucOf, fprAt, gateProbability, stepsOf, rowOf, ruleOf, verdictsOf, perClass, csvText, numbersIn,
 };
