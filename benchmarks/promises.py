@@ -1,18 +1,18 @@
-"""Whether intervals, floors and probabilities keep what they promise, on data whose truth is known.
+"""Coverage of intervals, operating points with a minimum accuracy, and calibration, where the truth is known.
 
-Classes are made up, with known accuracies; samples of them are drawn many times over, and it is counted how
-often the truth lies where an interval says, and how often a floor chosen on one draw holds on others.
-With a folder in xlsa17 layout, the calibration of a model on its test rows, too.
+Classes have known accuracies; their samples are drawn many times. The tables show how often an interval
+contains the truth, and how often a minimum accuracy chosen on one draw holds on others. With a folder in
+xlsa17 layout: the calibration of a model on its test rows.
 
     python benchmarks/promises.py
+    python benchmarks/promises.py --glyphs
     python benchmarks/promises.py --xlsa17 xlsa17/CUB --features res50
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,13 @@ from scipy.special import softmax
 from scipy.stats import norm
 
 from cosmo.classifier.combinations import GatedMixture
+from cosmo.classifier.explain import explain
 from cosmo.data import GZSLDataset, load_glyphs, read_xlsa17
 from cosmo.data.splits import Protocol
-from cosmo.evaluation.calibration import answer_calibration, gate_calibration
 from cosmo.evaluation.run import Settings, run_experiment
 from cosmo.gates import ConfidenceGate, Gate, MaxSoftmaxGate
 from cosmo.metrics.accuracy import gate_intervals, gzsl_intervals, harmonic_mean
+from cosmo.metrics.calibration import calibration
 from cosmo.metrics.intervals import accuracy_to_reach
 from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.mixture.outputs import ExpertOutputs
@@ -48,7 +49,7 @@ SIZES: dict[str, Sizes] = {
 
 
 def covers(interval: tuple[float, float], truth: float, stretch: float = 1.0) -> bool:
-    """Return whether an interval, made longer or shorter about its middle, has the truth in it."""
+    """Return whether an interval, stretched about its middle, contains the truth."""
     low, high = interval
     middle, half = (low + high) / 2, stretch * (high - low) / 2
     return middle - half - 1e-12 <= truth <= middle + half + 1e-12
@@ -63,7 +64,7 @@ def accuracy_coverage(
     stretch: float = 1.0,
     intervals: Callable[..., Any] = gzsl_intervals,
 ) -> NDArray[np.float64]:
-    """Return how often the intervals of Acc_ts, Acc_tr and Acc_H cover, for classes of Beta accuracies."""
+    """Return the coverage of the intervals of Acc_ts, Acc_tr and Acc_H for Beta-distributed accuracies."""
     n_seen, n_unseen, rows_seen, rows_unseen = sizes
     rng = np.random.default_rng(0)
     accuracy = np.concatenate([rng.beta(*seen, n_seen), rng.beta(*unseen, n_unseen)])
@@ -74,15 +75,15 @@ def accuracy_coverage(
     found = np.zeros(3)
     for i in range(repeats):
         guess = np.where(rng.random(len(y)) < accuracy[y], y, -1)
-        told = intervals(y, guess, classes[:n_seen], classes[n_seen:], seed=i)
-        found += [covers(one, value, stretch) for one, value in zip(told, truth, strict=True)]
+        found_intervals = intervals(y, guess, classes[:n_seen], classes[n_seen:], seed=i)
+        found += [covers(one, value, stretch) for one, value in zip(found_intervals, truth, strict=True)]
     return found / repeats
 
 
 def bootstrap_intervals(
     y: NDArray[np.intp], guess: NDArray[np.intp], *sides: NDArray[np.intp], seed: int
 ) -> list[tuple[float, float]]:
-    """Return the usual intervals of Acc_ts, Acc_tr and Acc_H instead: rows resampled within each class."""
+    """Return bootstrap intervals of Acc_ts, Acc_tr and Acc_H: rows resampled within each class."""
     rng, rows, right = np.random.default_rng(seed), np.bincount(y), np.bincount(y[y == guess])
     share = np.append(right, np.zeros(len(rows) - len(right))) / rows
     acc_tr, acc_ts = (
@@ -95,7 +96,7 @@ def bootstrap_intervals(
 def area_coverage(
     sizes: Sizes, repeats: int, *, seen: Shape = (6, 2), unseen: Shape = (2, 2), stretch: float = 1.0
 ) -> float:
-    """Return how often the interval of AUSUC covers, for classes of Gaussian flips, whose area is known."""
+    """Return the coverage of the interval of AUSUC for Gaussian flips, whose area is known."""
     n_seen, n_unseen, rows_seen, rows_unseen = sizes
     rng = np.random.default_rng(1)
     right_seen, right_unseen = rng.beta(*seen, n_seen), rng.beta(*unseen, n_unseen)
@@ -121,7 +122,7 @@ def area_coverage(
 def gate_coverage(
     sizes: Sizes, repeats: int, *, spread: float = 0.5, stretch: float = 1.0
 ) -> NDArray[np.float64]:
-    """Return how often the intervals of a gate's AUC and FPR cover; classes differ by `spread`."""
+    """Return the coverage of the intervals of a gate's AUC and FPR; class means vary by `spread`."""
     n_seen, n_unseen, rows_seen, rows_unseen = sizes
     rng = np.random.default_rng(2)
     at_seen, at_unseen = rng.normal(1, spread, n_seen), rng.normal(-0.3, spread, n_unseen)
@@ -131,16 +132,16 @@ def gate_coverage(
     is_seen = np.arange(len(middle)) < n_seen * rows_seen
     found = np.zeros(2)
     for i in range(repeats):
-        told = gate_intervals(is_seen, rng.normal(middle), seed=i)
-        found += [covers(one, value, stretch) for one, value in zip(told, (auc, fpr), strict=True)]
+        intervals = gate_intervals(is_seen, rng.normal(middle), seed=i)
+        found += [covers(one, value, stretch) for one, value in zip(intervals, (auc, fpr), strict=True)]
     return found / repeats
 
 
 class World:
-    """Classes whose samples both experts can be asked about, as often as one likes.
+    """Classes from which expert outputs can be sampled.
 
-    A sample's expert outputs are a soft-max of noise, with its own class raised by what is drawn for the
-    class. Samples of unseen classes look like some seen class to the seen expert, so that floors cost.
+    The outputs of a sample are a soft-max of noise, with the logit of its class raised. The seen expert takes
+    samples of unseen classes for some seen class, so that a minimum accuracy has a cost.
     """
 
     def __init__(self, n_seen: int, n_unseen: int, *, seed: int = 0) -> None:
@@ -150,7 +151,7 @@ class World:
         self.raised = np.concatenate([rng.normal(1.5, 0.5, n_seen), rng.normal(3.0, 0.8, n_unseen)])
 
     def draw(self, rows: int, rng: np.random.Generator) -> ExpertOutputs:
-        """Return the labelled outputs of so many new samples of each class."""
+        """Return labelled outputs of new samples, `rows` of each class."""
         y = np.repeat(np.arange(self.n_seen + self.n_unseen), rows)
         each, is_seen = np.arange(len(y)), y < self.n_seen
         looks_like = np.where(is_seen, y, rng.integers(self.n_seen, size=len(y)))
@@ -175,20 +176,20 @@ def kept_floors(
     confidence: float | None = None,
     gate: Gate | None = None,
 ) -> pd.DataFrame:
-    """Choose operating points by a floor of Acc_tr on one draw each, and ask about very many other samples.
+    """Choose operating points by a minimum Acc_tr on one draw each, and measure it on many other samples.
 
     Parameters
     ----------
     sizes : (int, int, int)
         Seen classes, unseen classes, and rows of each.
     confidence : float, optional
-        Of `accuracy_to_reach`; without it the floor itself is asked for.
+        Of `accuracy_to_reach`; default: the minimum itself.
 
     Returns
     -------
     DataFrame
-        A row for each draw: `validation` and `fresh` Acc_tr, and `fresh_h`, the fresh Acc_H; NaN where no
-        point of the curve was good enough.
+        A row for each draw: Acc_tr on `validation` and `fresh` samples, and Acc_H on fresh ones, `fresh_h`;
+        NaN where no point of the curve reaches the minimum.
     """
     world, rng = World(*sizes[:2]), np.random.default_rng(3)
     others = world.draw(40_000 // sum(sizes[:2]), np.random.default_rng(4))
@@ -207,8 +208,8 @@ def kept_floors(
 
 
 def _print_intervals(repeats: int) -> None:
-    print(f"how often 95 % intervals cover, percent, {repeats} draws (of those as CUB and SUN a quarter)\n")
-    print("| classes and rows | Acc_ts | Acc_tr | Acc_H | by a bootstrap | AUSUC | gate AUC | gate FPR |")
+    print(f"Coverage of 95 % intervals, percent, {repeats} draws (a quarter for CUB and SUN)\n")
+    print("| classes and rows | Acc_ts | Acc_tr | Acc_H | bootstrap | AUSUC | gate AUC | gate FPR |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
     worlds: dict[str, tuple[Sizes, dict[str, Shape]]] = {name: (sizes, {}) for name, sizes in SIZES.items()}
     worlds["5 rows a class, Acc_ts 4, Acc_tr 98"] = (20, 10, 5, 5), {"seen": (60, 1), "unseen": (1, 20)}
@@ -228,7 +229,7 @@ def _print_floors(repeats: int) -> None:
     print(
         f"\nAcc_tr of at least 75 %, chosen on one draw, on other samples of the classes, {repeats} draws\n"
     )
-    print("| classes, rows of each | gate | asked for | validation | fresh | kept | Acc_H | out of reach |")
+    print("| classes, rows of each | gate | confidence | validation | fresh | held | Acc_H | unreachable |")
     print("|---|---|---|---:|---:|---:|---:|---:|")
     for sizes, gate in (
         ((40, 20, 5), MaxSoftmaxGate()),
@@ -240,9 +241,9 @@ def _print_floors(repeats: int) -> None:
             all_found = kept_floors(sizes, repeats, confidence=confidence, gate=gate)
             found = all_found.dropna()
             mean = 100 * found.mean()
-            asked = "75 % there" if confidence is None else "75 %, 95 % sure"
+            level = "none" if confidence is None else "95 %"
             print(
-                f"| {sizes[0]} + {sizes[1]}, {sizes[2]} | {type(gate).__name__} | {asked} | "
+                f"| {sizes[0]} + {sizes[1]}, {sizes[2]} | {type(gate).__name__} | {level} | "
                 f"{mean['validation']:.1f} | {mean['fresh']:.1f} ± {100 * found['fresh'].std():.1f} | "
                 f"{100 * (found['fresh'] >= 0.75).mean():.0f} % | {mean['fresh_h']:.1f} | "
                 f"{100 * (1 - len(found) / repeats):.0f} % |",
@@ -250,35 +251,37 @@ def _print_floors(repeats: int) -> None:
             )
 
 
-def _print_stage(dataset: GZSLDataset, seeds: int, make: Callable[[int], GZSLDataset]) -> None:
-    """Print what becomes of a floor, and of probabilities, where the experts are fitted again."""
-    print(f"\n{dataset.name}: the floor and the probabilities of validation, and on test\n")
-    print("| seed | max Acc_tr | asked for | Acc_tr there | on test | ECE p(y) | p(U) | test p(y) | p(U) |")
-    print("|---|---:|---|---:|---:|---:|---:|---:|---:|")
-    for seed in range(seeds):
-        data = make(seed)
+def _errors(mixture: GatedMixture, outputs: ExpertOutputs) -> list[str]:
+    """Return the calibration errors of p(y) and p(U), with those of perfect probabilities in brackets."""
+    steps = explain(mixture, outputs)
+    proba = steps.proba.max(axis=1).clip(max=1)
+    curves = (
+        calibration(proba, mixture.predict(outputs) == outputs.labels),
+        calibration(steps.p_unseen, ~outputs.is_seen),
+    )
+    return [f"{100 * curve.error:.1f} ({100 * curve.chance:.1f})" for curve in curves]
+
+
+def _print_test_stage(name: str, datasets: Iterable[GZSLDataset]) -> None:
+    """Print minimum accuracy and calibration on validation and on test, where experts are fitted again."""
+    print(f"\n{name}: Acc_tr of at least 75 %, and calibration errors, on validation and test\n")
+    print("| seed | confidence | validation | test | validation p(y) | p(U) | test p(y) | p(U) |")
+    print("|---|---|---:|---:|---:|---:|---:|---:|")
+    for seed, data in enumerate(datasets):
         model = run_experiment(data, Settings(seed=seed)).model
         validation, mixture = model.validation_outputs_, model.combination_
         samples = Protocol(data, seed=seed).open_test()
         test = model.outputs(samples.X, samples.y)
-        errors = [
-            f"{100 * found.error:.1f} ({100 * found.chance:.1f})"
-            for outputs in (validation, test)
-            for found in (answer_calibration(mixture, outputs), gate_calibration(mixture, outputs))
-        ]
+        errors = " | ".join([*_errors(mixture, validation), *_errors(mixture, test)])
         rows = np.bincount(validation.labels)[: validation.n_seen]
-        most = mixture.curve(validation).acc_tr.max()
-        for name, floor in (("75 %", 0.75), ("75 %, 95 % sure", accuracy_to_reach(0.75, rows))):
+        for level, floor in (("none", 0.75), ("95 %", accuracy_to_reach(0.75, rows))):
             try:
                 model.operate_at(min_seen=floor)
                 there = f"{100 * mixture.validation_point_.acc_tr:.1f}"
                 on_test = f"{100 * mixture.curve(test).at(model.operating_point_.threshold).acc_tr:.1f}"
             except ValueError:
-                there, on_test = "out of reach", ""
-            print(
-                f"| {seed} | {100 * most:.1f} | {name} | {there} | {on_test} | {' | '.join(errors)} |",
-                flush=True,
-            )
+                there, on_test = "unreachable", ""
+            print(f"| {seed} | {level} | {there} | {on_test} | {errors} |", flush=True)
 
 
 def main() -> None:
@@ -287,18 +290,19 @@ def main() -> None:
         description=__doc__.split("\n\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("--repeats", type=int, default=1000)
-    options.add_argument("--seeds", type=int, default=5, help="of glyphs")
+    options.add_argument("--glyphs", action="store_true", help="only the table of glyphs")
     options.add_argument("--xlsa17", metavar="FOLDER", help="only the calibration, on this data set")
     options.add_argument("--features", default="res101")
     args = options.parse_args()
     if args.xlsa17:
         data = read_xlsa17(args.xlsa17, features=args.features)
-        _print_stage(data, 1, lambda seed: data)
+        _print_test_stage(data.name, [data])
         return
-    _print_intervals(args.repeats)
-    _print_floors(args.repeats // 5)
-    glyphs = partial(load_glyphs, n_classes=60, samples_per_class=30)
-    _print_stage(glyphs(), args.seeds, lambda seed: glyphs(seed=seed))
+    if not args.glyphs:
+        _print_intervals(args.repeats)
+        _print_floors(args.repeats // 5)
+    glyphs = (load_glyphs(n_classes=60, samples_per_class=30, seed=seed) for seed in range(5))
+    _print_test_stage("glyphs", glyphs)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -18,7 +19,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 
-from cosmo._core.cache import _read as read_entry
 from cosmo.io.model_file import load
 from soak.samples import N_FEATURES, fruit_model, write_fruit
 
@@ -142,7 +142,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def _read(path: Path) -> None:
-    if path.suffix in (".npz", ".json") and read_entry(path) is not None:
+    first_line, _, content = path.read_bytes().partition(b"\n")
+    if first_line == hashlib.blake2b(content, digest_size=16).hexdigest().encode():
         return  # a cache entry with its checksum
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as file:

@@ -1,4 +1,4 @@
-"""The simulations of `benchmarks/promises.py`, which the tests run for a shorter time."""
+"""The simulations of `benchmarks/promises.py`, with fewer draws."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def simulations() -> ModuleType:
 
 @pytest.fixture(scope="session")
 def least():
-    """The smallest share of `repeats` that a true rate leaves possible but for one time in a thousand."""
+    """Quantile 0.001 of the observed rate in `repeats` draws with a true `rate`."""
 
     def smallest(rate: float, repeats: int) -> float:
         return float(binom.ppf(1e-3, repeats, rate)) / repeats

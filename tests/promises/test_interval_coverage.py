@@ -1,7 +1,7 @@
-"""95 % intervals cover the truth some 95 times of 100, where it is known.
+"""Coverage of 95 % intervals, where the truth is known.
 
-A test fails if so few intervals cover that a true rate of 92 % would do it less than once in a thousand. One
-that is half as long as it should be covers two times of three: the tests see that, too.
+A test fails if the observed coverage has a probability below 0.001 under a true coverage of 92 %. Intervals
+of half the length cover about two times of three, which the tests detect.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def test_accuracies(simulations, least, sizes):
     assert (simulations.accuracy_coverage(sizes, 250) >= least(RATE, 250)).all()
 
 
-def test_accuracies_of_half_the_length_are_caught(simulations, least):
+def test_accuracy_intervals_of_half_the_length(simulations, least):
     assert (simulations.accuracy_coverage(ROWS["15 rows"], 100, stretch=0.5) < least(RATE, 100)).all()
 
 
@@ -34,7 +34,7 @@ def test_area(simulations, least, rows):
     assert simulations.area_coverage(ROWS[rows], 120) >= least(RATE, 120)
 
 
-def test_areas_of_half_the_length_are_caught(simulations, least):
+def test_area_intervals_of_half_the_length(simulations, least):
     assert simulations.area_coverage(ROWS["15 rows"], 60, stretch=0.5) < least(RATE, 60)
 
 
@@ -43,7 +43,7 @@ def test_gates(simulations, least, spread):
     assert (simulations.gate_coverage((20, 10, 5, 5), 120, spread=spread) >= least(RATE, 120)).all()
 
 
-def test_gates_of_half_the_length_are_caught(simulations, least):
+def test_gate_intervals_of_half_the_length(simulations, least):
     found = simulations.gate_coverage((20, 10, 5, 5), 60, spread=0.0, stretch=0.5)
     assert (found < least(RATE, 60)).all()
 
@@ -70,8 +70,8 @@ def test_plausible_accuracies(least, rows, shape):
     assert found / 1000 >= least(RATE, 1000)
 
 
-def test_a_bootstrap_of_few_rows_is_caught(least):
-    """What `plausible_accuracies` is for: rows drawn within classes cover 86 times of 100."""
+def test_bootstrap_of_few_rows(least):
+    """Rows resampled within classes cover 86 times of 100, hence `plausible_accuracies`."""
     rng = np.random.default_rng(0)
     accuracy, rows = rng.beta(6, 2, 10), np.full(10, 3)
     found = 0

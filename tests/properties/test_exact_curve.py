@@ -18,7 +18,7 @@ from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.smoothing import calibrated_stacking, combine, gate_belief
 
-SHAPES = [(4, 3), (3, 8), (1, 5), (5, 1), (1, 1), (2, 2), (3, 60), (40, 10)]
+SHAPES = [(4, 3), (1, 5), (5, 1), (1, 1), (3, 60), (40, 10)]
 SOFTNESSES = [0.003, 0.1, 1.0, 10.0]
 RULES: dict[str, dict[str, Any]] = {
     "none": {"smoothing": "none"},
@@ -140,20 +140,21 @@ def compare(task: Task, model: Combination, scores_at: Any, low: float, high: fl
     return curve
 
 
+def compare_gated(task: Task, rule: dict[str, Any], softness: float) -> SeenUnseenCurve:
+    """Compare within thresholds that saturate all gates."""
+    reach = 60 * softness + 2
+    return compare(
+        task, gated(rule, softness), lambda beta: score_matrix(task, rule, softness, beta), -reach, reach
+    )
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", RULES)
 def test_gated_curve_is_brute_force(name: str, shape: tuple[int, int]):
     rule = RULES[name]
     for i, softness in enumerate(SOFTNESSES):
         task = draw_task(shape, seed=i, concentration=(0.1, 0.5, 1.0, 5.0)[i])
-        reach = 60 * softness + 2  # all gates are saturated at both ends
-        compare(
-            task,
-            gated(rule, softness),
-            lambda beta, t=task, s=softness: score_matrix(t, rule, s, beta),
-            -reach,
-            reach,
-        )
+        compare_gated(task, rule, softness)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -168,7 +169,7 @@ def stacked_rows(task: Task, constant: Any) -> np.ndarray:
     return stacked(task, np.asarray(constant)[:, None] if np.ndim(constant) else constant)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.integers(1, 12),
     st.integers(1, 12),
@@ -180,28 +181,20 @@ def stacked_rows(task: Task, constant: Any) -> np.ndarray:
 def test_any_experts(
     n_seen: int, n_unseen: int, seed: int, softness: float, concentration: float, rule: str | float
 ):
-    settled = RULES[rule] if isinstance(rule, str) else {"smoothing": "constant", "prior_weight": rule}
+    smoothing_rule = RULES[rule] if isinstance(rule, str) else {"smoothing": "constant", "prior_weight": rule}
     # Noise keeps rows of saturated experts from flipping within rounding of each other.
     task = draw_task((n_seen, n_unseen), seed, n=12, concentration=concentration, noise=0.05)
-    reach = 60 * softness + 2
-    compare(
-        task,
-        gated(settled, softness),
-        lambda beta: score_matrix(task, settled, softness, beta),
-        -reach,
-        reach,
-    )
+    compare_gated(task, smoothing_rule, softness)
 
 
 @pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_every_row_flips_exactly_once(name: str, shape: tuple[int, int]):
-    task = draw_task(shape, seed=11, n=60)
+def test_every_row_flips_exactly_once(name: str):
+    task = draw_task((3, 8), seed=11, n=60)
     softness = 0.2
     predicted = np.array(
         [
             score_matrix(task, RULES[name], softness, beta).argmax(axis=1)
-            for beta in np.linspace(-60 * softness, 60 * softness + 1, 400)
+            for beta in np.linspace(-60 * softness, 60 * softness + 1, 300)
         ]
     )
     is_unseen = predicted >= task.n_seen
@@ -217,9 +210,7 @@ def test_every_row_flips_exactly_once(name: str, shape: tuple[int, int]):
 @pytest.mark.parametrize("name", ["none", "constant 0.35", "adaptive", "hard"])
 def test_equal_rows_flip_together(name: str):
     task = draw_task((4, 3), seed=2, n=10, copies=3)
-    curve = compare(
-        task, gated(RULES[name], 0.3), lambda beta: score_matrix(task, RULES[name], 0.3, beta), -25, 25
-    )
+    curve = compare_gated(task, RULES[name], 0.3)
     assert len(curve.corners) == 10
     assert len(curve.acc_h) == 11
 
@@ -255,21 +246,9 @@ class TestWithoutMass:
         np.testing.assert_allclose(curve.acc_ts, [0, 0.5])
         assert curve.area == pytest.approx(1 / 6)
 
-    def test_adaptive_prior_alone_can_win_where_there_are_few_unseen_classes(self):
-        task = draw_task((40, 2), seed=1, concentration=20.0)
-        task.joint[:, 40:] = 0
-        model = gated(RULES["adaptive"], 0.3)
-        flips = model.flips(task.outputs)
-        assert np.isfinite(flips).all()
-        for beta in np.unique(flips) + 1e-4:
-            is_unseen = score_matrix(task, RULES["adaptive"], 0.3, beta).argmax(axis=1) >= 40
-            np.testing.assert_array_equal(is_unseen, beta > flips)
-
     @pytest.mark.parametrize("name", ["none", "constant 0.35", "hard"])
-    def test_the_other_rules_take_no_mass_as_uniform(self, name: str):
+    def test_the_other_rules_assume_a_uniform_distribution(self, name: str):
         task = draw_task((4, 3), seed=5)
         task.joint[::2, 4:] = 0
         assert np.isfinite(gated(RULES[name], 0.3).flips(task.outputs)).all()
-        compare(
-            task, gated(RULES[name], 0.3), lambda beta: score_matrix(task, RULES[name], 0.3, beta), -25, 25
-        )
+        compare_gated(task, RULES[name], 0.3)

@@ -1,3 +1,5 @@
+"""Gates, smoothing and combinations do not depend on the order or names of classes and rows."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -16,7 +18,7 @@ from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.smoothing import SMOOTHINGS, Smoothing, combine, smooth
 
 seeds = st.integers(0, 2**32 - 1)
-few = settings(max_examples=20, deadline=None)
+few = settings(max_examples=12, deadline=None)
 
 
 def draw(
@@ -93,7 +95,7 @@ class TestGates:
 class TestSmoothing:
     @few
     @given(seed=seeds, prior_weight=st.floats(0, 0.999), smoothing=st.sampled_from(SMOOTHINGS))
-    def test_an_experts_own_choice_never_moves(self, seed: int, prior_weight: float, smoothing: Smoothing):
+    def test_ranking_is_unchanged(self, seed: int, prior_weight: float, smoothing: Smoothing):
         out, belief = draw(seed), np.random.default_rng(seed).random(60)
         for proba in (out.seen, out.unseen):
             smoothed = smooth(proba, belief, smoothing, prior_weight)
@@ -185,9 +187,9 @@ def test_metrics_do_not_depend_on_the_order_of_classes():
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("shape", [(5, 4), (2, 2), (3, 30), (1, 4), (6, 1)], ids=str)
+@pytest.mark.parametrize("shape", [(5, 4), (3, 30), (1, 4), (6, 1)], ids=str)
 class TestExtremes:
-    def test_a_large_threshold_leaves_the_unseen_expert(self, name: str, shape: tuple[int, int]):
+    def test_large_threshold(self, name: str, shape: tuple[int, int]):
         out = draw(3, *shape)
         model = MODELS[name].fit(out)
         model.operating_point_ = OperatingPoint(1e9, 0.1, 0.3)
@@ -195,7 +197,7 @@ class TestExtremes:
         if isinstance(model, GatedMixture):
             np.testing.assert_array_equal(model.scores(out).argmax(axis=1), model.predict(out))
 
-    def test_a_small_threshold_leaves_the_seen_side(self, name: str, shape: tuple[int, int]):
+    def test_small_threshold(self, name: str, shape: tuple[int, int]):
         out = draw(3, *shape)
         model = MODELS[name].fit(out)
         model.operating_point_ = OperatingPoint(-1e9, 0.1, 0.3)
@@ -210,7 +212,7 @@ class TestExtremes:
 class TestScores:
     @few
     @given(seed=seeds)
-    def test_their_argmax_is_the_prediction(self, name: str, dtype: Any, seed: int):
+    def test_argmax_is_the_prediction(self, name: str, dtype: Any, seed: int):
         out = draw(seed, dtype=dtype)
         model = MODELS[name].fit(out)
         assert isinstance(model, GatedMixture)
@@ -220,7 +222,7 @@ class TestScores:
         np.testing.assert_array_equal(scores.argmax(axis=1), model.predict(out))
 
     @pytest.mark.parametrize("mass", [1e-3, 1e-7, 1e-9])
-    def test_also_where_the_unseen_expert_believes_in_seen_classes(self, name: str, dtype: Any, mass: float):
+    def test_argmax_with_little_unseen_mass(self, name: str, dtype: Any, mass: float):
         """Experts with a strong bias to seen classes leave next to nothing for the unseen ones."""
         rng = np.random.default_rng(0)
         seen = rng.dirichlet([5.0] * 40, 200).astype(dtype)

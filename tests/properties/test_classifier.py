@@ -1,9 +1,8 @@
-"""What a fitted classifier promises, whatever the samples: tried on drawn subsets, orders and names."""
+"""Invariances of a fitted classifier and its experts: subsets, orders and names of samples and classes."""
 
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from cosmo import Cosmo, Model, fit_model
+from cosmo import Cosmo
 from cosmo.data import GZSLDataset, Split
 from cosmo.data.splits import Protocol, SealedTestError
 from cosmo.experts import DAP, ESZSL, SimilarityExpert, SynC, UnseenExpert
@@ -51,8 +50,8 @@ def task() -> Task:
 
 
 @cache
-def model() -> Model:
-    return fit_model(task().X, task().y, task().table, unseen=clone(EXPERTS["eszsl"]))
+def model() -> Cosmo:
+    return Cosmo(task().table, unseen=clone(EXPERTS["eszsl"])).fit(task().X, task().y)
 
 
 @cache
@@ -68,23 +67,22 @@ class TestClassifier:
         proba = model().predict_proba(rows)
         assert (proba >= 0).all()
         np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-6)
-        np.testing.assert_array_equal(model().cosmo.classes_[proba.argmax(axis=1)], model().predict(rows))
+        np.testing.assert_array_equal(model().classes_[proba.argmax(axis=1)], model().predict(rows))
 
     @few
     @given(seeds, st.integers(1, 39))
-    def test_samples_do_not_see_each_other(self, seed: int, size: int):
-        order = np.random.default_rng(seed).permutation(40)
-        parts = [order[start : start + size] for start in range(0, 40, size)]
-        rows = task().X_new
-        labels = np.concatenate([model().predict(rows[part]) for part in parts])
+    def test_batches(self, seed: int, size: int):
+        """The last digits may depend on the batch, the prediction does not."""
+        order, rows = np.random.default_rng(seed).permutation(40), task().X_new
+        parts = [rows[order[start : start + size]] for start in range(0, 40, size)]
+        labels = np.concatenate([model().predict(part) for part in parts])
         np.testing.assert_array_equal(labels, model().predict(rows)[order])
-        proba = np.concatenate([model().predict_proba(rows[part]) for part in parts])
-        # Products of few rows are rounded otherwise than those of many; a sharp gate magnifies that.
-        np.testing.assert_allclose(proba, model().predict_proba(rows)[order], atol=1e-3)
+        proba = np.concatenate([model().predict_proba(part) for part in parts])
+        np.testing.assert_allclose(proba, model().predict_proba(rows)[order], rtol=1e-4, atol=1e-5)
 
     @settings(max_examples=5, deadline=None)
     @given(seeds)
-    def test_names_and_order_of_classes_do_not_matter(self, seed: int):
+    def test_names_and_order_of_classes(self, seed: int):
         rng = np.random.default_rng(seed)
         names = dict(zip(CLASSES, rng.permutation(10).tolist(), strict=True))
         table = task().table.rename(index=names).iloc[rng.permutation(10)]
@@ -92,21 +90,9 @@ class TestClassifier:
         expected = [names[one] for one in model().predict(task().X_new)]
         assert other.predict(task().X_new).tolist() == expected
 
-    def test_saved_and_loaded_it_says_the_same_bits(self, tmp_path: Path):
-        model().save(tmp_path / "model.cosmo")
-        again = Model.load(tmp_path / "model.cosmo")
-
-        @few
-        @given(seeds)
-        def check(seed: int) -> None:
-            rows = np.random.default_rng(seed).normal(size=(11, 12)).astype(np.float32)
-            np.testing.assert_array_equal(again.predict_proba(rows), model().predict_proba(rows))
-
-        check()
-
     @few
     @given(seeds, st.integers(2, 5))
-    def test_the_number_of_threads_does_not_change_labels(self, seed: int, threads: int):
+    def test_number_of_threads(self, seed: int, threads: int):
         rows = np.random.default_rng(seed).normal(size=(500, 12)).astype(np.float32)
         with threadpool_limits(1):
             alone = model().predict(rows)
@@ -118,7 +104,7 @@ class TestClassifier:
 class TestExperts:
     @few
     @given(seed=seeds, size=st.integers(1, 4))
-    def test_a_new_class_leaves_the_order_of_the_others(self, name: str, seed: int, size: int):
+    def test_new_class_keeps_the_ranking_of_others(self, name: str, seed: int, size: int):
         rng = np.random.default_rng(seed)
         new = pd.DataFrame(rng.normal(size=(size, 12)), index=[f"new {i}" for i in range(size)])
         table = pd.concat([task().table, new]).iloc[rng.permutation(10 + size)]
@@ -150,7 +136,7 @@ def dataset() -> GZSLDataset:
 class TestSeal:
     @few
     @given(data=st.data())
-    def test_no_choice_of_rows_opens_it(self, data: Any):
+    def test_no_selection_of_rows_opens_it(self, data: Any):
         protocol = Protocol(dataset())
         sealed = np.setdiff1d(np.arange(-3, len(dataset()) + 3), dataset().split.trainval)
         rows = data.draw(st.lists(st.sampled_from(dataset().split.trainval.tolist()), max_size=5))
@@ -162,16 +148,9 @@ class TestSeal:
 
     @few
     @given(seed=st.integers(0, 1000))
-    def test_what_is_handed_out_for_training_has_no_test_row(self, seed: int):
+    def test_training_rows_contain_no_test_row(self, seed: int):
         protocol = Protocol(dataset(), seed=seed)
         held, training = protocol.hold_out, protocol.training()
         for rows in (held.seen_train, held.gzsl_val, training.rows):
             assert np.isin(rows, dataset().split.trainval).all()
         assert not training.y.isin(dataset().unseen_classes).any()
-
-    def test_once_open_nothing_is_handed_out_for_training(self):
-        protocol = Protocol(dataset())
-        protocol.open_test()
-        for ask in (protocol.training, protocol.open_test, lambda: protocol.samples([0])):
-            with pytest.raises(SealedTestError):
-                ask()
