@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import cosmo
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 from cosmo.data import load_glyphs, match_labels, read_descriptions, read_image_folder, write_glyph_images
 from cosmo.encoders import extract, make_encoder
 from cosmo.evaluation.evaluate import evaluate_model
@@ -75,7 +75,7 @@ def main() -> None:
     text = document(args.classes, args.samples)
     print(text)
     if args.write:
-        write_whole(Path(args.write), text.encode())
+        write_atomic(Path(args.write), text.encode())
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 from cosmo.data import GZSLDataset, Split
 from cosmo.encoders import extract, make_encoder
 from cosmo.evaluation.run import Evaluation, Experiment, Settings, run_experiment, summarise
@@ -214,7 +214,7 @@ def main() -> None:
             )
     text = "\n".join(document(intents, contests)) + "\n"
     if arguments.write:
-        write_whole(Path(arguments.write), text.encode())
+        write_atomic(Path(arguments.write), text.encode())
     else:
         print(text)
 

@@ -20,7 +20,7 @@ import pandas as pd
 from scipy import stats
 
 import cosmo
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 from cosmo.experts import SimilarityExpert, make_seen_expert
 from cosmo.metrics.accuracy import per_class_accuracy
 from intents import SEEN, read
@@ -113,7 +113,7 @@ def main() -> None:
     text = document(measure(folder, args.cache, args.later, args.texts), args.texts)
     print(text)
     if args.write:
-        write_whole(Path(args.write), text.encode())
+        write_atomic(Path(args.write), text.encode())
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,7 +103,7 @@ def save(figure: Figure, file: Path) -> None:
     figure.savefig(content, format=kind, dpi=130, metadata=unchanging.get(kind))
     file.parent.mkdir(parents=True, exist_ok=True)
     written = content.getvalue()
-    write_whole(file, re.sub(rb"\n +", b"\n", written) if kind == "svg" else written)  # without indentation
+    write_atomic(file, re.sub(rb"\n +", b"\n", written) if kind == "svg" else written)  # without indentation
 
 
 def cells(table: Table, name: str) -> list[str]:

@@ -22,7 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 
 HERE = Path(__file__).parent
 
@@ -236,7 +236,7 @@ def main() -> None:
             before = sections_of(arguments.page)
             before[part.title] = section(name, part, picture, text, wall, cpu)
             kept = {one.title: before[one.title] for one in chosen.values() if one.title in before}
-            write_whole(arguments.page, page(kept).encode())
+            write_atomic(arguments.page, page(kept).encode())
     print(f"{(time.perf_counter() - begin) / 60:.1f} minutes")
 
 

@@ -23,7 +23,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from cosmo import ESZSL
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 from cosmo.data import GZSLDataset, load_glyphs
 from cosmo.evaluation.run import run_experiment
 from cosmo.io.model import fit_model
@@ -71,7 +71,7 @@ class Camera:
             page.evaluate(TO_THE_VIEWS)
         page.evaluate(SETTLED)
         content = small(page.screenshot())
-        write_whole(self._folder / f"page-{name}.png", content)
+        write_atomic(self._folder / f"page-{name}.png", content)
         print(f"page-{name}.png: {len(content) / 1000:.0f} kB")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def check_untouched(path: Path) -> None:
 
 
 def test_new_file(tmp_path: Path):
-    write_whole(tmp_path / "new", b"\x00\r\n")
+    write_atomic(tmp_path / "new", b"\x00\r\n")
     assert (tmp_path / "new").read_bytes() == b"\x00\r\n"
     assert os.listdir(tmp_path) == ["new"]
 
@@ -48,7 +48,7 @@ def test_synced_before_it_is_renamed(path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("cosmo._core.files.os.fsync", fsync)
     monkeypatch.setattr("cosmo._core.files.os.replace", spy)
-    write_whole(path, b"new")
+    write_atomic(path, b"new")
     assert steps == ["sync", "replace"]
     assert path.read_bytes() == b"new"
 
@@ -63,7 +63,7 @@ def test_a_failure_leaves_what_was_there(
 
     monkeypatch.setattr(f"cosmo._core.files.os.{step}", failing)
     with pytest.raises(type(error)):
-        write_whole(path, b"new")
+        write_atomic(path, b"new")
     monkeypatch.undo()
     check_untouched(path)
 
@@ -71,5 +71,5 @@ def test_a_failure_leaves_what_was_there(
 def test_a_folder_in_the_way(tmp_path: Path):
     (tmp_path / "taken").mkdir()
     with pytest.raises(OSError, match="taken"):
-        write_whole(tmp_path / "taken", b"new")
+        write_atomic(tmp_path / "taken", b"new")
     assert os.listdir(tmp_path) == ["taken"]

@@ -22,7 +22,7 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 
 logger = logging.getLogger(__name__)
 
@@ -178,7 +178,7 @@ class Cache:
 
 def _write(path: Path, content: bytes) -> None:
     """Write a line with the checksum of the content, and the content."""
-    write_whole(path, _checksum(content) + b"\n" + content)
+    write_atomic(path, _checksum(content) + b"\n" + content)
 
 
 def _read(path: Path) -> bytes | None:

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomic(path: Path, content: bytes) -> None:
     """Write a file atomically: readers see the old content or the new one, never a part.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_whole(Path(folder, "note.txt"), b"done")
+    ...     write_atomic(Path(folder, "note.txt"), b"done")
     ...     os.listdir(folder)
     ['note.txt']
     """

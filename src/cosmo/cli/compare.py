@@ -9,7 +9,7 @@ import pandas as pd
 
 from cosmo._core.cache import Cache
 from cosmo._core.extras import require
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
 from cosmo.data import GZSLDataset
@@ -117,15 +117,15 @@ def run(args: argparse.Namespace) -> int:
             tables[descriptions] = comparison_table(frame, title, left_out)
         step("writing the report")
         whole = pd.concat(frames, names=["descriptions"]).reset_index(level=0)
-        write_whole(out / "compare.csv", whole.to_csv(index=False).encode())
-        write_whole(out / "report.html", render_page(comparison_view(name, results, frames)).encode())
+        write_atomic(out / "compare.csv", whole.to_csv(index=False).encode())
+        write_atomic(out / "report.html", render_page(comparison_view(name, results, frames)).encode())
     console = PlainConsole()
     for table in tables.values():
         console.print_table(table)
     console.print(f"all figures: {out / 'compare.csv'}")
     console.print(f"report: {out / 'report.html'}")
     if args.write:
-        write_whole(Path(args.write), _document(args, name, tables, frames).encode())
+        write_atomic(Path(args.write), _document(args, name, tables, frames).encode())
         console.print(f"tables: {args.write}")
     return 0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
 from cosmo.evaluation.evaluate import ModelEvaluation, evaluate_model
@@ -68,12 +68,12 @@ def run(args: argparse.Namespace) -> int:
             step("writing the report")
             name = Path(args.samples).resolve().name
             view = model_view(model, found, kind="evaluation", name=name, items=samples.items)
-            write_whole(Path(args.report), render_page(view).encode())
+            write_atomic(Path(args.report), render_page(view).encode())
     if args.out:
         # The writer prevents CSV formula injection by names of classes.
         table, csv = found.predictions, CsvWriter()
         rows = csv.encode({"row": table.index.tolist()}, table)
-        write_whole(Path(args.out), csv.file_content([rows], ["row", *map(str, table.columns)]))
+        write_atomic(Path(args.out), csv.file_content([rows], ["row", *map(str, table.columns)]))
     if args.json:
         print(json.dumps(found.to_dict(), indent=2))
         return 0

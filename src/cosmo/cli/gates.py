@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from cosmo._core.cache import Cache
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
 from cosmo.data.splits import Protocol
@@ -101,9 +101,9 @@ def run(args: argparse.Namespace) -> int:
             sections += [_LEAVE_OUT, tables[-1].markdown()]
         picture = io.BytesIO()
         plot_gates(results, title=f"{dataset.name}: gate scores on test").savefig(picture, dpi=150)
-        write_whole(out / "gates.png", picture.getvalue())
+        write_atomic(out / "gates.png", picture.getvalue())
     frame = pd.DataFrame([{"gate": one.name, **one.measures} for one in results])
-    write_whole(out / "gates.csv", frame.to_csv(index=False).encode())
+    write_atomic(out / "gates.csv", frame.to_csv(index=False).encode())
     console = PlainConsole()
     for table in tables:
         console.print_table(table)
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
             seed=args.seed,
         )
         document = [f"# {dataset.name}: gates", f"Written by `{command}`.", *sections]
-        write_whole(Path(args.write), ("\n\n".join(document) + "\n").encode())
+        write_atomic(Path(args.write), ("\n\n".join(document) + "\n").encode())
         console.print(f"table: {args.write}")
     return 0
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from cosmo._core.cache import Cache
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
 from cosmo.paper.document import Section, as_html, as_markdown
@@ -109,14 +109,14 @@ def run(args: argparse.Namespace) -> int:
         runner = Runner(inputs, Cache(args.cache), workers=workers, report=step.report)
         reproduction = Reproduction(runner, out, datasets, args.expert, args.source, args.search, args.sample)
         sections = reproduction.sections(parts)
-        write_whole(out / "paper.md", as_markdown(sections, command, pictures=Path("figures")).encode())
+        write_atomic(out / "paper.md", as_markdown(sections, command, pictures=Path("figures")).encode())
         view = reproduction.view(command)
         if view is not None:
-            write_whole(out / "report.html", render_page(view).encode())
+            write_atomic(out / "report.html", render_page(view).encode())
         page = as_html(sections, command, planes=None if view is None else "report.html")
-        write_whole(out / "paper.html", page.encode())
+        write_atomic(out / "paper.html", page.encode())
         if args.write:
-            write_whole(Path(args.write), as_markdown(sections, command).encode())
+            write_atomic(Path(args.write), as_markdown(sections, command).encode())
     console = PlainConsole()
     for section in sections:
         _print(console, section)

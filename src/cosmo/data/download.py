@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pooch
 import requests
 
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 
 __all__ = ["ARCHIVES", "Archive", "FetchError", "Fetched", "fetch", "unpack"]
 
@@ -173,7 +173,7 @@ def fetch(
     _download(addresses, file, folder, checksum, archive, report)
     if checksum is None:
         digest = pooch.file_hash(str(file))
-        write_whole(checksum_file, f"{digest}  {file.name}\n".encode())
+        write_atomic(checksum_file, f"{digest}  {file.name}\n".encode())
         checksum = f"sha256:{digest}"
         logger.info("no checksum is known of %s: stored in %s", file.name, checksum_file.name)
     return Fetched(file, folder, checksum, published is None)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from scipy.ndimage import gaussian_filter, uniform_filter
 
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 from cosmo.data.dataset import GZSLDataset, Split
 
 __all__ = ["glyph_features", "load_glyphs", "write_glyph_images"]
@@ -168,7 +168,7 @@ def write_glyph_images(folder: str | os.PathLike[str], **options: Any) -> None:
             Image.fromarray(data.images[row]).save(home / f"{row:05d}.png")
     table = data.descriptions.set_axis(pd.Index(names, name="class"))
     table.columns = pd.Index(["::".join(pair) for pair in table.columns])
-    write_whole(folder / "descriptions.csv", table.astype(int).to_csv().encode())
+    write_atomic(folder / "descriptions.csv", table.astype(int).to_csv().encode())
 
 
 def glyph_features(images: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -23,7 +23,7 @@ from sklearn.base import clone
 
 from cosmo._core.cache import fingerprint
 from cosmo._core.extras import require
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 from cosmo._core.validation import check_features
 from cosmo.experts.base import Array, Codes, UnseenExpert, check_counts, check_not_negative, check_positive
 
@@ -305,7 +305,7 @@ class Checkpoints:
             return
         content = io.BytesIO()
         require("torch").save(state(), content)
-        write_whole(self._path(epoch), content.getvalue())
+        write_atomic(self._path(epoch), content.getvalue())
         self.saved_at = time.monotonic()
         for older in self._epochs():
             if older < epoch and older not in self.stops:

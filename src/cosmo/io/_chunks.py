@@ -14,7 +14,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 from cosmo.data._tablefile import TableFile, data_errors
 from cosmo.data.dataset import DataError
 from cosmo.data.samples import Batch
@@ -87,7 +87,7 @@ def state_folder(out: Path, manifest: dict[str, Any], restart: bool) -> Iterator
             _clear(home)
         for draft in home.glob(".*"):  # of a killed run
             shutil.rmtree(draft) if draft.is_dir() else draft.unlink()
-        write_whole(path, json.dumps(manifest, indent=1).encode())
+        write_atomic(path, json.dumps(manifest, indent=1).encode())
         yield home
         _clear(home)
         path.unlink()

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from cosmo._core.extras import versions
-from cosmo._core.files import draft_of, sync, write_whole
+from cosmo._core.files import draft_of, sync, write_atomic
 from cosmo._core.parallel import Workers, parallel_map
 from cosmo.data._tablefile import Columns
 from cosmo.data.dataset import DataError
@@ -349,5 +349,5 @@ def _predict_chunk(job: _Job, chunk: Chunk, progress: _Progress | None = None) -
         if progress is not None:
             progress.add(len(batch), batch.share)
     content = job.writer.file_content(encoded, columns)
-    write_whole(job.home / f"{chunk.number:08}-{n_rows}.part", content)
+    write_atomic(job.home / f"{chunk.number:08}-{n_rows}.part", content)
     return skipped

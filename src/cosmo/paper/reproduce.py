@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from cosmo._core.extras import MissingExtra
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 from cosmo.classifier.combinations import Combination, GatedMixture
 from cosmo.classifier.explain import explain
 from cosmo.data.splits import Protocol, authors_hold_out
@@ -126,9 +126,9 @@ class Reproduction:
         return Section(name, table.title, text, tables, missing=missing)
 
     def _write(self, name: str, csv: str, tables: Sequence[TextTable]) -> None:
-        write_whole(self.out / "tables" / f"{name}.csv", csv.encode())
+        write_atomic(self.out / "tables" / f"{name}.csv", csv.encode())
         latex = "\n\n".join(table.latex() for table in tables)
-        write_whole(self.out / "tables" / f"{name}.tex", latex.encode())
+        write_atomic(self.out / "tables" / f"{name}.tex", latex.encode())
 
     def _draw(self, name: str, draw: Callable[[], Figure], caption: str) -> tuple[list[Picture], list[str]]:
         """Return the picture, or the inputs that it lacks."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 from cosmo.evaluation.run import Evaluation, Experiment
 from cosmo.viz.page import experiment_view, render_page
 from cosmo.viz.plots import plot_plane
@@ -56,10 +56,10 @@ def write_report(
         figure.savefig(png, format="png", dpi=150)
     page = render_page(experiment_view(experiment, summary))
     results = {**experiment.to_dict(), **(extra or {})}
-    write_whole(target / "results.json", json.dumps(results, indent=2).encode())
-    write_whole(target / "curves.csv", _curves(experiment.evaluations).encode())
-    write_whole(target / "plane.png", png.getvalue())
-    write_whole(target / "report.html", page.encode())
+    write_atomic(target / "results.json", json.dumps(results, indent=2).encode())
+    write_atomic(target / "curves.csv", _curves(experiment.evaluations).encode())
+    write_atomic(target / "plane.png", png.getvalue())
+    write_atomic(target / "report.html", page.encode())
     return target / "report.html"
 
 

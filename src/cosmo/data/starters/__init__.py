@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 from cosmo.data.glyphs import write_glyph_images
 
 __all__ = ["STARTERS", "write_starter"]
@@ -56,5 +56,5 @@ def write_starter(kind: str, folder: str | Path) -> list[str]:
     if kind == "images":
         write_glyph_images(folder, n_classes=24, samples_per_class=16, image_size=48)
     for name, content in contents.items():
-        write_whole(folder / name, content)
+        write_atomic(folder / name, content)
     return names

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 
 FORMAT_VERSION = 1
 
@@ -54,7 +54,7 @@ def write(path: Path, content: Document, arrays: Arrays) -> None:
     text = _HEAD + _sha256(text.encode()) + _MIDDLE + text + _TAIL
     if len(text) > _LONGEST_HEADER // 2:  # escaped quotes take two characters
         raise ModelError(f"the document of the model has {len(text)} characters, too many for a file")
-    write_whole(path, to_bytes(arrays, {_KEY: text}))
+    write_atomic(path, to_bytes(arrays, {_KEY: text}))
 
 
 def read_document(path: Path) -> Document:

@@ -13,7 +13,7 @@ from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from cosmo._core.files import write_whole
+from cosmo._core.files import write_atomic
 
 __all__ = ["LINES", "SEEN", "UNSEEN", "Line", "freeze_layout", "save_figure", "shorten"]
 
@@ -97,5 +97,5 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150)
         figure.savefig(png, format="png", dpi=dpi, metadata={"Software": None})
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
     for file, content in zip(files, (png, svg), strict=True):
-        write_whole(file, content.getvalue())
+        write_atomic(file, content.getvalue())
     return files
