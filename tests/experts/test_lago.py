@@ -291,9 +291,9 @@ class TestInput:
             make("hard").fit(task.X, task.y, task.table)
         with pytest.raises(ValueError, match="epochs must be at least 1, got 0"):
             make("singletons", epochs=0).fit(task.X, task.y, task.table)
-        with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+        with pytest.raises(ValueError, match="batch_size must be a whole number of at least 1, got 0"):
             make("singletons", batch_size=0).fit(task.X, task.y, task.table)
-        with pytest.raises(ValueError, match="n_groups must be at least 1, got 0"):
+        with pytest.raises(ValueError, match="n_groups must be a whole number of at least 1, got 0"):
             make("k-soft", n_groups=0).fit(task.X, task.y, task.table)
         with pytest.raises(ValueError, match="learning_rate must be positive, got 0"):
             make("k-soft", learning_rate=0).fit(task.X, task.y, task.table)
@@ -302,7 +302,7 @@ class TestInput:
 def test_embeddings_are_not_taken_for_percentages():
     """Sentence embeddings after a rectifier lie between 0 and a few units."""
     task = Task()
-    with pytest.raises(ValueError, match="got 0 to 6.5; embeddings of text"):
+    with pytest.raises(ValueError, match="got 0 to 6.5; use another expert"):
         LAGO("singletons", epochs=1).fit(task.X, task.y, task.table * 6.5)
 
 
@@ -327,7 +327,7 @@ class TestPrincipalAxes:
         small = Small("semantic-soft")
         mean, axes = np.array([1.0, -2.0, 0.5, 3.0]), np.random.default_rng(0).normal(size=(4, 3))
         X = np.random.default_rng(1).normal(size=(6, 4))
-        plain = small.weights.before(mean, axes)
+        plain = small.weights.project_back(mean, axes)
         np.testing.assert_allclose(plain.detect(X), small.weights.detect((X - mean) @ axes))
         assert plain.V is small.weights.V
 

@@ -1,4 +1,4 @@
-"""The gates of LAGO, soft OR inside groups of attributes and soft AND between them, and their training."""
+"""Gates of LAGO: soft OR within groups of attributes, soft AND between groups, and their training loss."""
 
 from __future__ import annotations
 
@@ -11,27 +11,14 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.special import expit, logsumexp, softmax
 
-__all__ = [
-    "Average",
-    "Gates",
-    "Loss",
-    "Weights",
-    "group_membership",
-    "hard_gates",
-    "log_probabilities",
-    "neutral_bias",
-    "principal_axes",
-    "soft_gates",
-]
-
 _FLOOR = 1e-12
 
 
 @dataclass(eq=False)
 class Weights:
-    """What is learned: the detectors W (n_features, n_attributes) and b (n_attributes,), and Γ's logits.
+    """Detectors W (n_features, n_attributes) and b (n_attributes,), and the logits of Γ.
 
-    V has shape (n_attributes, n_groups), or is None where groups are hard.
+    V has shape (n_attributes, n_groups), or is None if groups are hard.
     """
 
     W: NDArray[Any]
@@ -43,11 +30,11 @@ class Weights:
         return expit(X @ self.W + self.b)
 
     def copy(self) -> Weights:
-        """Return weights that further training does not change."""
+        """Return an independent copy."""
         return Weights(self.W.copy(), self.b.copy(), None if self.V is None else self.V.copy())
 
-    def before(self, mean: NDArray[Any], axes: NDArray[Any]) -> Weights:
-        """Return weights that give for `x` what these give for `(x - mean) @ axes`."""
+    def project_back(self, mean: NDArray[Any], axes: NDArray[Any]) -> Weights:
+        """Return the weights for `x` that equal these for `(x - mean) @ axes`."""
         W = axes @ self.W
         return Weights(W, self.b - mean @ W, self.V)
 
@@ -58,7 +45,7 @@ def group_membership(V: NDArray[Any], gain: float) -> NDArray[Any]:
 
 
 class _Block(NamedTuple):
-    """The gates that depend on some attributes only."""
+    """Gates that depend on some of the attributes."""
 
     columns: NDArray[np.intp] | slice
     gates: slice
@@ -96,7 +83,7 @@ def _prior(u: NDArray[Any]) -> float:
 
 
 def hard_gates(u: NDArray[Any], groups: Sequence[NDArray[np.intp]]) -> Gates:
-    """Return the gates where every attribute is in one group."""
+    """Return the gates for hard groups."""
     prior = _prior(u)
     blocks = [
         _Block(columns, slice(k, k + 1), np.ascontiguousarray(u[:, columns].T / u.dtype.type(prior)))
@@ -109,7 +96,7 @@ def hard_gates(u: NDArray[Any], groups: Sequence[NDArray[np.intp]]) -> Gates:
 
 
 def soft_gates(u: NDArray[Any], gamma: NDArray[Any]) -> Gates:
-    """Return the gates where attribute m is in group k with probability `gamma[m, k]`."""
+    """Return the gates if attribute m is in group k with probability `gamma[m, k]`."""
     prior = _prior(u)
     joint = gamma[:, :, None] * u.T[:, None, :]
     background = np.maximum(np.prod(1 - prior * gamma, axis=0), _FLOOR)
@@ -120,11 +107,10 @@ def soft_gates(u: NDArray[Any], gamma: NDArray[Any]) -> Gates:
 
 
 def neutral_bias(u: NDArray[Any], gates: Gates) -> float:
-    """Return the bias, the same for all detectors, at which the gates tell classes apart the least.
+    """Return the common bias of detectors, from 0 to the log-odds of the prior, that prefers no class.
 
-    Searched between 0 and the log-odds of the prior. Starting at 0, detectors that fire half the time favour
-    classes with many attributes. Among the seen classes training soon makes up for that in W, but unseen
-    classes keep the bias; where every attribute is a group of its own, most of the accuracy goes.
+    At bias 0 detectors favour classes with many attributes. Training compensates for that among seen classes
+    but not among unseen ones, at most of the accuracy if every attribute is a group of its own.
     """
     prior = min(_prior(u), 1 - _FLOOR)
     biases = np.linspace(0, np.log(prior / (1 - prior)), 17)
@@ -134,26 +120,15 @@ def neutral_bias(u: NDArray[Any], gates: Gates) -> float:
 
 
 def principal_axes(X: NDArray[np.float32], n: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the mean of the samples, and their n leading principal axes, partly whitened.
+    """Return the mean of the samples, and at most n leading principal axes, partly whitened.
 
     Axis j is divided by `sqrt(v_j + 3v)`, v_j the variance along it and v the mean of these: leading axes
-    come close to unit variance, weak ones stay weak, so that Adam, which treats all alike, does not fit
-    noise with them.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-    n : int
-        Axes without any variance are left out; one always remains.
-
-    Returns
-    -------
-    mean : array of shape (n_features,)
-    axes : array of shape (n_features, at most n)
+    come close to unit variance, weak ones stay weak, so that Adam does not fit noise with them. Axes without
+    variance are left out, except for one.
     """
     mean = X.mean(axis=0)
     centred = X - mean
-    wide = len(X) < X.shape[1]  # then the smaller matrix is the one of the samples
+    wide = len(X) < X.shape[1]  # then the Gram matrix of the samples is smaller
     moments = (centred @ centred.T if wide else centred.T @ centred) / np.float32(len(X))
     size = len(moments)
     variances, axes = eigh(moments, subset_by_index=(max(0, size - n), size - 1), check_finite=False)
@@ -163,7 +138,7 @@ def principal_axes(X: NDArray[np.float32], n: int) -> tuple[NDArray[np.float32],
     if wide:
         axes = centred.T @ axes
         axes /= np.maximum(np.linalg.norm(axes, axis=0), _FLOOR)
-    # Either direction is an axis; which one comes out must not hang on rounding.
+    # The sign of an axis is arbitrary; it must not depend on rounding.
     axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
     lengths = np.sqrt(variances + 3 * variances.mean())
     axes /= np.where(lengths > 0, lengths, 1)
@@ -178,7 +153,7 @@ def log_probabilities(G: NDArray[Any]) -> NDArray[np.float64]:
 
 @dataclass(eq=False)
 class Loss:
-    """The training loss and its gradients, in the precision of its input."""
+    """Training loss and its gradients, in the precision of its input."""
 
     u: NDArray[Any]
     weight_decay: float
@@ -233,22 +208,19 @@ class Loss:
 
 
 class Average:
-    """Average of detectors over the steps of a training, the t-th step weighted by about t³.
-
-    Constant steps end in a neighbourhood of a good place; the average is closer to it.
-    """
+    """Average of detectors over the steps of a training, the t-th step weighted by about t³."""
 
     def __init__(self, trained: Weights) -> None:
         self.trained, self.mean = trained, trained.copy()
         self.time = 0
 
     def update(self) -> None:
-        """Take in the weights as they are now."""
+        """Add the current weights."""
         self.time += 1
         share = np.float32(4 / (self.time + 3))
         self.mean.W += share * (self.trained.W - self.mean.W)
         self.mean.b += share * (self.trained.b - self.mean.b)
 
     def weights(self) -> Weights:
-        """Return the averaged detectors, and the present Γ."""
+        """Return the averaged detectors and the current Γ."""
         return Weights(self.mean.W, self.mean.b, self.trained.V).copy()

@@ -307,7 +307,6 @@ class Diagonal:
         self.scale = 1 / (penalty + curvature[:, None] * np.einsum("nd,nd->d", A, A))
 
     def solve(self, g: Array) -> Array:
-        """Return the product with g."""
         return _centred(g * self.scale)
 
 

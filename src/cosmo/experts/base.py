@@ -18,7 +18,7 @@ from cosmo.data.splits import HoldOut, hold_out
 from cosmo.metrics.accuracy import class_accuracy
 from cosmo.mixture.probabilities import fit_temperature, soften
 
-__all__ = ["UnseenExpert", "select"]
+__all__ = ["Observer", "UnseenExpert", "select"]
 
 Array = NDArray[np.float32]
 Codes = NDArray[np.intp]
@@ -183,6 +183,18 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
                 f"order; got {table.shape[1]} columns"
             )
         return table.to_numpy()
+
+
+class Observer(ABC):
+    """Reads the samples themselves for a gate; fitted in each stage on the training rows of the experts."""
+
+    @abstractmethod
+    def fit(self, seen: Any, X: Array, codes: Codes) -> Self:
+        """Learn from the training rows of a stage, their classes and the fitted seen expert."""
+
+    @abstractmethod
+    def evidence(self, X: Array) -> NDArray[np.float64]:
+        """Return the evidence for each sample, shape (n_samples, n_numbers)."""
 
 
 def select(

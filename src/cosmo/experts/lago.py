@@ -1,7 +1,4 @@
-"""LAGO: attribute detectors joined by a soft OR inside groups and a soft AND between them.
-
-Atzmon & Chechik, "Probabilistic AND-OR attribute grouping for zero-shot learning", UAI 2018.
-"""
+"""LAGO: attribute detectors combined by a soft OR within groups and a soft AND between groups."""
 
 from __future__ import annotations
 
@@ -27,16 +24,16 @@ from cosmo.experts._and_or import (
     soft_gates,
 )
 from cosmo.experts._linear import Adam
-from cosmo.experts.base import Array, Codes, UnseenExpert
+from cosmo.experts.base import Array, Codes, UnseenExpert, check_counts, check_not_negative, check_positive
 
 __all__ = ["LAGO"]
 
 logger = logging.getLogger(__name__)
 
 Variant = Literal["singletons", "semantic-hard", "semantic-soft", "k-soft"]
-_CHUNK = 1 << 22  # values of G held at once when predicting
-_PATIENCE = 3  # numbers of epochs in a row that bring nothing on held-out classes
-_GROUPING_BATCH = 8  # Γ has few weights: larger batches give it all it needs, at a fraction of the steps
+_CHUNK = 1 << 22  # values of G in memory at once when predicting
+_PATIENCE = 3  # values of `epochs` without improvement after which training stops
+_GROUPING_BATCH = 8  # factor by which batches for Γ, which has few weights, are larger
 
 
 # Step, epochs, β, λ; then ψ, ζ, number of groups and step of Γ where it is trained.
@@ -52,7 +49,7 @@ _PUBLISHED: dict[str, tuple[Any, ...]] = {
     "SUN singletons": (3e-5, 124, 1e-8, 1e-8),
     "SUN semantic-hard": (3e-5, 159, 1e-3, 1e-4),
     "SUN semantic-soft": (1e-4, 130, 1e-4, 1e-4, 0, 3, None, 1),
-    # Published with direct supervision of the attributes on top, which is not part of this class.
+    # Published with additional supervision of the attributes, which this class lacks.
     "SUN k-soft": (1e-4, 39, 1e-4, 0, None, 10, 40, 0.1),
 }
 
@@ -68,10 +65,10 @@ def _preset(
     n_groups: int | None = None,
     group_learning_rate: float | None = None,
 ) -> dict[str, Any]:
-    """Return constructor arguments from published values, which are for raw ResNet features.
+    """Return parameters from published values, which are for raw ResNet features.
 
-    There a step of size 1 on every weight moves a logit by the sum of the features, 2048 of mean absolute
-    value about 0.4. Whitening shortens a typical axis to half its length: penalties count a quarter.
+    There a step of size 1 on every weight changes a logit by the sum of the features, 2048 of mean absolute
+    value about 0.4. Whitening halves the length of a typical axis: penalties count a quarter.
     """
     preset = {
         "variant": name.split()[1],
@@ -88,7 +85,7 @@ def _preset(
 
 
 class LAGO(UnseenExpert):
-    """Ask for one attribute of every group, and for no group to be missed.
+    """Soft OR over the attributes of a group, soft AND over groups.
 
     An attribute is detected with probability `q_m(x) = σ(w_m·x + b_m)`. A class z has it with
     probability `u_zm`, its description. With Γ_mk the probability that attribute m belongs to group k,
@@ -97,60 +94,57 @@ class LAGO(UnseenExpert):
       `G_zk(x) = Σ_m Γ_mk (u_zm/π_m) q_m(x) + Π_m (1 - u_zm Γ_mk) / Π_m (1 - π_m Γ_mk)`;
     * a class fits by a soft AND over groups: `p(z|x) ∝ Π_k G_zk(x)`.
 
-    The priors π_m are the mean of the descriptions over the classes *asked about* and all attributes
-    (the reference's "uniform" prior), so the score of a class depends on the others in the table. The
-    detectors are trained end to end on the cross-entropy over the seen classes.
+    The priors π_m are the mean of the descriptions over the classes of the table and all attributes (the
+    reference's "uniform" prior), so the score of a class depends on the others in the table. The detectors
+    are trained end to end on the cross-entropy over the seen classes.
 
-    The training follows the reference in its loss, in Adam, and in the alternation of detectors and Γ. Three
-    things make it shorter, and more accurate on held-out classes of CUB: features are turned to their leading
-    principal axes and partly whitened; the biases start where no class is preferred (see `neutral_bias`);
-    the detectors are averaged over the steps, late ones counting more. The learned weights are for plain
-    features again.
-
-    Groups are the distinct names in the first level of the description columns, wherever they stand;
-    the reference starts a new group whenever the name changes from one column to the next, which cuts
-    AWA's "parts" in two.
+    Loss, optimiser (Adam) and the alternation of detectors and Γ are the reference's. Three changes make
+    training shorter, and more accurate on held-out classes of CUB: features are projected to their leading
+    principal axes and partly whitened; biases start where no class is preferred (see `neutral_bias`);
+    detectors are averaged over the steps, with larger weights for late ones. Groups are the distinct names
+    in the first level of the description columns; the reference starts a new group whenever the name changes
+    from one column to the next, which divides AWA's "parts" in two.
 
     Parameters
     ----------
-    variant : {"semantic-soft", "semantic-hard", "singletons", "k-soft"}
+    variant : {"semantic-soft", "semantic-hard", "singletons", "k-soft"}, default="semantic-soft"
         "singletons": every attribute is a group. "semantic-hard": the groups of the columns.
-        "semantic-soft": Γ starts at these groups and is trained. "k-soft": `n_groups` groups are
-        learned from scratch; the columns need not have groups. In the semantic variants the values of a
-        class within a group that sum to more than 1 are divided by the sum: attributes of a group
-        exclude each other.
-    epochs : int or None
-        Passes over the samples; where Γ is trained, pairs of a pass for the detectors and one for Γ.
-        None stops at the best accuracy on held-out classes.
-    n_components : int
-        Principal axes of the features that the detectors look at, at most.
-    n_groups : int
-        Of "k-soft".
-    learning_rate : float
-        Step of Adam, as the change it can make to the logit of an attribute at an average sample. The
-        reference's steps are for raw features and differ between data sets; this one does not depend on
-        the number and scale of features.
-    group_learning_rate : float
+        "semantic-soft": Γ starts at these groups and is trained. "k-soft": `n_groups` groups are learned;
+        the columns need no groups. In the semantic variants the attributes of a group exclude each other:
+        values of a class within a group that sum to more than 1 are divided by the sum.
+    epochs : int or None, default=None
+        Passes over the samples; if Γ is trained, pairs of a pass for the detectors and one for Γ. None stops
+        early on held-out classes.
+    n_groups : int, default=30
+        Number of groups of "k-soft".
+    n_components : int, default=512
+        Largest number of principal axes of the features.
+    learning_rate : float, default=0.5
+        Step of Adam, as the largest change of an attribute's logit at an average sample: independent of the
+        number and scale of features.
+    group_learning_rate : float, default=0.01
         Step of Adam on the logits of Γ.
-    weight_decay : float
+    weight_decay : float, default=0.0
         β: adds `β(|W|² + |b|²)` to the loss, W for the whitened features.
-    class_decay : float
+    class_decay : float, default=2e-4
         λ: adds `λ|W Uᵀ|²`, U the descriptions of the seen classes.
-    group_prior : float
+    group_prior : float, default=1e-2
         ψ: adds `ψ|Γ - Γ_semantic|²` ("semantic-soft").
-    gain : float
+    gain : float, default=5.0
         ζ: Γ is the soft-max of ζ times its logits, which start at 1 inside the semantic group and 0
-        outside, or close to 0 for "k-soft". Hard groups are taken as exactly hard.
-    batch_size : int
-    seed : int
-        Draws the first weights and the order of samples.
+        outside, or close to 0 for "k-soft".
+    batch_size : int, default=64
+    seed : int, default=0
+        Seed of initial weights and order of samples.
 
     Notes
     -----
-    Descriptions must be probabilities, 0 to 1. A table whose largest value is between 10 and 100 is taken
-    for percentages, and divided by 100. A class described by zeros only does not score zero: "none of them"
-    fits it in every group, whatever the sample, and it acts as a background class. The reference keeps
-    such rows for classes out of play; here only the classes of the table count.
+    Descriptions must be probabilities, 0 to 1. A table whose largest value is between 10 and 100 is taken as
+    percentages. A class described by zeros acts as a background class: "none of them" fits it in every group.
+
+    References
+    ----------
+    Atzmon & Chechik, "Probabilistic AND-OR attribute grouping for zero-shot learning", UAI 2018.
 
     Examples
     --------
@@ -173,7 +167,6 @@ class LAGO(UnseenExpert):
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         name: _preset(name, *values) for name, values in _PUBLISHED.items()
     }
-    """Parameters published for three data sets, by data set and variant, translated (see `_preset`)."""
 
     def __init__(
         self,
@@ -212,15 +205,15 @@ class LAGO(UnseenExpert):
         # No table of percentages stays below 10, but embeddings do.
         if values.min() < 0 or 1 < values.max() <= 10 or values.max() > 100:
             raise ValueError(
-                "LAGO takes descriptions for the probability that a class has an attribute: values must be "
-                f"in 0..1 (or percentages in 0..100), got {values.min():g} to {values.max():g}; embeddings "
-                "of text have no such meaning"
+                "LAGO reads descriptions as the probability that a class has an attribute: values must be "
+                f"in 0..1 (or percentages in 0..100), got {values.min():g} to {values.max():g}; use another "
+                "expert for embeddings of text"
             )
         one_hot = np.count_nonzero(values, axis=1) <= 1
         if not one_hot.any() and np.allclose(np.linalg.norm(values, axis=1), 1, atol=1e-3):
             raise ValueError(
-                "LAGO takes descriptions for the probability that a class has an attribute, but every row "
-                "was scaled to unit length; use the table as it was before (`original=True` in read_xlsa17, "
+                "LAGO reads descriptions as the probability that a class has an attribute, but every row "
+                "is scaled to unit length; use the original table (`original=True` in read_xlsa17, "
                 "`--original` in cosmo run)"
             )
         if self.variant.startswith("semantic") and table.columns.nlevels < 2:
@@ -242,7 +235,6 @@ class LAGO(UnseenExpert):
         if self.epochs is not None:
             yield from super()._candidates(X, codes, table)
             return
-        # Stopping earlier is the same training cut short, so one training serves all.
         trainer = self._with(table.columns)
         best, stale = -1.0, 0
         for epoch, weights in trainer._train(X, codes, table.to_numpy()):
@@ -250,9 +242,9 @@ class LAGO(UnseenExpert):
                 candidate = self._with(table.columns, epochs=epoch)
                 candidate.percent_, candidate.weights_ = trainer.percent_, weights()
                 yield candidate
-                accuracy = getattr(candidate, "accuracy_", None)  # None: nobody looks, so train on
-                stale = 0 if accuracy is None or accuracy > best else stale + 1
-                best = best if accuracy is None else max(best, accuracy)
+                if hasattr(candidate, "accuracy_"):
+                    stale = 0 if candidate.accuracy_ > best else stale + 1
+                    best = max(best, candidate.accuracy_)
             if stale == _PATIENCE or epoch >= max(self.grid["epochs"]):
                 return
 
@@ -288,7 +280,7 @@ class LAGO(UnseenExpert):
         return [np.flatnonzero(names == k) for k in range(names.max() + 1)]
 
     def _groups(self) -> list[NDArray[np.intp]]:
-        """Return the columns of each group of the variants with hard groups."""
+        """Return the columns of each hard group."""
         if self.variant == "singletons":
             return [np.array([m]) for m in range(len(self.columns_))]
         return self._semantic_groups()
@@ -299,9 +291,8 @@ class LAGO(UnseenExpert):
         return soft_gates(u, group_membership(weights.V, self.gain))
 
     def _start(self, n_features: int, rng: np.random.Generator) -> Weights:
-        """Return the weights before training: orthogonal detectors, and Γ's logits if it is trained."""
+        """Return initial weights: orthogonal detectors, and the logits of Γ if it is trained."""
         n_attributes = len(self.columns_)
-        # The draw is tall, so its QR factor has orthonormal columns.
         tall = rng.normal(size=sorted((n_features, n_attributes), reverse=True))
         W = 0.1 * np.linalg.qr(tall)[0]
         V: Array | None = None
@@ -320,7 +311,7 @@ class LAGO(UnseenExpert):
     def _train(
         self, X: Array, codes: Codes, attributes: Array
     ) -> Iterator[tuple[int, Callable[[], Weights]]]:
-        """Train without end; yield the number of epochs done and a function that returns the weights then."""
+        """Train without end; after each epoch yield its number and a function that returns the weights."""
         self._check_parameters()
         self.percent_ = bool(attributes.max() > 1)
         u = self._probabilities_of(attributes)
@@ -351,21 +342,19 @@ class LAGO(UnseenExpert):
                     adam.update(loss.grouping(weights.detect(Z[rows]), codes[rows], adam.weights)[1])
             if epoch % 10 == 0:
                 logger.info("LAGO %s: epoch %d, mean log-loss %.4f", self.variant, epoch, total / len(X))
-            yield epoch, lambda: average.weights().before(mean, axes)
+            yield epoch, lambda: average.weights().project_back(mean, axes)
 
     def _check_parameters(self) -> None:
-        for name in ("n_groups", "n_components", "batch_size"):
-            if not getattr(self, name) >= 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("learning_rate", "group_learning_rate", "gain"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        for name in ("weight_decay", "class_decay", "group_prior"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        check_counts(n_groups=self.n_groups, n_components=self.n_components, batch_size=self.batch_size)
+        check_positive(
+            learning_rate=self.learning_rate, group_learning_rate=self.group_learning_rate, gain=self.gain
+        )
+        check_not_negative(
+            weight_decay=self.weight_decay, class_decay=self.class_decay, group_prior=self.group_prior
+        )
 
 
 def _batches(n: int, size: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
-    """Return row numbers in random order, cut into pieces."""
+    """Return mini-batches of row numbers in random order."""
     order = rng.permutation(n)
     return [order[start : start + size] for start in range(0, n, size)]

@@ -17,8 +17,7 @@ from sklearn.dummy import DummyClassifier
 from cosmo._core.cache import Cache
 from cosmo._core.validation import encode_labels
 from cosmo.data.splits import HoldOut
-from cosmo.experts._observer import Observer
-from cosmo.experts.base import UnseenExpert
+from cosmo.experts.base import Observer, UnseenExpert
 from cosmo.mixture.outputs import ExpertOutputs
 
 __all__ = ["ExpertPair", "fit_seen_expert"]

@@ -1,4 +1,4 @@
-"""Predictions made elsewhere, behind the expert contract."""
+"""Predictions of other programs as an unseen expert."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["PrecomputedExpert", "expert_from_predictions"]
 
 
 class PrecomputedExpert(UnseenExpert):
-    """Looks up stored probabilities; in place of features it takes row names.
+    """Return stored probabilities; instead of features it takes row names.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class PrecomputedExpert(UnseenExpert):
     def fit(
         self, X: ArrayLike, y: Iterable[Hashable], descriptions: pd.DataFrame, *, seed: int | None = 0
     ) -> Self:
-        """Check the table; there is nothing to learn."""
+        """Validate the table."""
         if not isinstance(self.proba, pd.DataFrame):
             raise TypeError(
                 "proba must be a pandas DataFrame with a row for each sample and a column for each class, "
@@ -55,7 +55,7 @@ class PrecomputedExpert(UnseenExpert):
         return self
 
     def _fit(self, *args: Any, **decided: Any) -> None:
-        """Nothing to learn."""
+        """Do nothing."""
 
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return the logarithms of `predict_proba`."""
@@ -108,6 +108,6 @@ def expert_from_predictions(
     ...     type(expert_from_predictions(folder, ["cat", "dog"])).__name__
     'PrecomputedExpert'
     """
-    from cosmo.data.predictions import stack_predictions  # the reader is not needed to predict
+    from cosmo.data.predictions import stack_predictions  # not needed to predict
 
     return PrecomputedExpert(stack_predictions(folder, classes))

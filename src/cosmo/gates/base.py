@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from cosmo.experts._observer import Observer
+from cosmo.experts.base import Observer
 from cosmo.mixture.outputs import ExpertOutputs
 
 __all__ = ["Gate"]

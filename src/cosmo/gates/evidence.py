@@ -10,7 +10,7 @@ from scipy.special import expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 
 from cosmo._core.validation import as_number
-from cosmo.experts._observer import Observer
+from cosmo.experts.base import Observer
 from cosmo.gates.base import Gate, require_evidence, seen_mask
 from cosmo.gates.leave_out import entropy
 from cosmo.mixture.outputs import ExpertOutputs

@@ -11,7 +11,7 @@ from scipy.special import softmax, xlogy
 
 from cosmo._core.validation import as_number
 from cosmo.experts._linear import Adam
-from cosmo.experts._observer import Observer
+from cosmo.experts.base import Observer
 from cosmo.gates._gradients import Logits
 from cosmo.gates._platt import ScaledGate
 from cosmo.gates.base import require_evidence

@@ -12,7 +12,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 
 from cosmo._core.validation import as_number
-from cosmo.experts._observer import Observer
+from cosmo.experts.base import Observer
 from cosmo.gates._gradients import Logits, logits_of
 from cosmo.gates._platt import ScaledGate
 from cosmo.gates.base import require_evidence
