@@ -3,6 +3,7 @@
 import gzip
 import json
 import sys
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -253,3 +254,17 @@ def test_texts(tmp_path):
         read_texts(path)
     with pytest.raises(DataError, match="row 2, column 'text' is nan, not a text"):
         read_texts(pd.DataFrame({"text": ["a", np.nan]}))
+
+
+def test_compressed_files_that_unpack_to_too_much(tmp_path, monkeypatch):
+    monkeypatch.setattr("cosmo.data._tablefile._FREE_BYTES", 10_000)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,label\n1,x\n" + b"0" * 10**6))
+    with pytest.raises(DataError, match=r"t.csv.gz: unpacks to more than [\d,]+ bytes"):
+        read_table(tmp_path / "t.csv.gz")
+    np.savez_compressed(tmp_path / "t.npz", X=np.zeros((1000, 1000)))
+    with pytest.raises(DataError, match=r"t.npz: unpacks to more than [\d,]+ bytes"):
+        read_features(tmp_path / "t.npz")
+    with zipfile.ZipFile(tmp_path / "l.npz", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("X.npy", b"\x93NUMPY")
+    with pytest.raises(DataError, match=r"'X.npy' is compressed by another method"):
+        read_features(tmp_path / "l.npz")

@@ -438,7 +438,10 @@ class TestPartitions:
                 pd.testing.assert_frame_equal(pd.read_parquet(one), pd.read_parquet(tmp_path / "out" / name))
         assert not (tmp_path / "out.parts").exists()
 
-    def test_processes_and_patterns_give_the_same(self, model: Model, home: Path, tmp_path: Path):
+    def test_processes_and_patterns_give_the_same(
+        self, model: Model, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setitem(predict_module._PROCESS_ROWS, "features", 40)
         predict(model, home, tmp_path / "one")
         predict(model, home, tmp_path / "two", workers=Workers(2))
         assert contents(tmp_path / "one") == contents(tmp_path / "two")
@@ -454,7 +457,7 @@ class TestPartitions:
     ):
         rows[:100].to_parquet(tmp_path / "rows.parquet", row_group_size=15)
         predict(model, tmp_path / "rows.parquet", tmp_path / "whole.csv")
-        monkeypatch.setitem(predict_module._CHUNK_ROWS, "features", (40, 80))
+        monkeypatch.setitem(predict_module._PROCESS_ROWS, "features", 40)
         predict(model, tmp_path / "rows.parquet", tmp_path / "out", format="csv", batch_size=15)
         parts = sorted((tmp_path / "out").iterdir())
         assert [part.name for part in parts] == [f"rows-0000{k}.csv" for k in range(3)]

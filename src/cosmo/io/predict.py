@@ -29,8 +29,8 @@ __all__ = ["PredictionSummary", "is_partitioned", "predict_file"]
 logger = logging.getLogger(__name__)
 
 _BATCH_ROWS, _BATCH_ITEMS = 8192, 256  # of features; of texts or images
-# Rows of a chunk of a Parquet file, and of the largest row group that is not split.
-_CHUNK_ROWS = {"features": (1 << 18, 1 << 20), "text": (1 << 12, 1 << 12), "images": (1 << 12, 1 << 12)}
+# Rows that are worth the start of a process; a file in a folder of predictions has about that many.
+_PROCESS_ROWS = {"features": 1 << 18, "text": 1 << 12, "images": 1 << 12}
 
 
 @dataclass(frozen=True)
@@ -221,11 +221,15 @@ def predict_file(
     batches = job.open(files[0])
     columns = [*job.kept_names(batches.keep), *job.columns]
     if out is None:
+        if len(files) > 1:
+            raise DataError(f"{source} has several files; name a file or folder for their predictions")
         return _write_csv(job, batches, columns, output, report)
     if out.exists() and (not one_file or out.samefile(files[0])):
         problem = "is the input" if one_file else "exists already"
         raise DataError(f"{out} {problem}; choose another name for the predictions, or remove it")
-    chunks = plan_chunks(base, files, _CHUNK_ROWS[kind], writer.suffix) if batches.row_groups else None
+    rows = _PROCESS_ROWS[kind]
+    sizes = rows // 4 if one_file else rows, 4 * rows
+    chunks = plan_chunks(base, files, sizes, writer.suffix) if batches.row_groups is not None else None
     if chunks is None and not one_file:
         raise DataError(
             f"{out}: a folder of predictions is for Parquet input, which {source} is not; name a "
@@ -309,7 +313,9 @@ def _predict_chunks(
     progress = _Progress(found, sum(chunk.stop - chunk.start for chunk in chunks), report)
     waiting = {chunk.number: chunk for chunk in chunks if chunk.number not in done}
     if workers is not None and workers.scheduler is None:
-        workers = Workers(max(1, min(workers.jobs, len(waiting))))
+        n_rows = sum(chunk.stop - chunk.start for chunk in waiting.values())
+        n_useful = n_rows // _PROCESS_ROWS[job.samples["kind"]]
+        workers = Workers(max(1, min(workers.jobs, len(waiting), n_useful)))
     if workers is None or workers == Workers(1):  # in this process, with all its threads
         return sum(_predict_chunk(job, chunk, progress) for chunk in waiting.values())
     results = parallel_map(_predict_in_worker, waiting.values(), common=job, workers=workers, folder=job.home)
