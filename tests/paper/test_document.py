@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from cosmo.paper.document import Picture, Section, as_html, as_markdown, findings, joint_text, text_tables
 from cosmo.paper.tables import TABLES, fill
 from cosmo.viz.plots import save_figure
-from cosmo.viz.tables import TextTable
+from cosmo.viz.text import TextTable
 
 
 class Page(HTMLParser):

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import progress as bars
 from rich.box import SIMPLE_HEAD
@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cosmo.viz.tables import TextTable
+if TYPE_CHECKING:
+    from cosmo.viz.text import TextTable
 
 _SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
 

@@ -17,7 +17,7 @@ from cosmo.evaluation.compare import Candidate, CandidateResult, compare
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS, UnseenExpert, make_seen_expert, make_unseen_expert
 from cosmo.experts._generative import GenerativeExpert
 from cosmo.viz.page import comparison_view, render_page
-from cosmo.viz.tables import TextTable, comparison_table
+from cosmo.viz.text import TextTable, comparison_document, comparison_table
 
 _EPILOG = """\
 methods (--methods); parameters or a preset may follow a colon:
@@ -33,17 +33,6 @@ examples:
   cosmo compare xlsa17/CUB --features res50 --descriptions att_splits sent_splits --write docs/results/cub.md
   cosmo compare --methods eszsl lago lago:variant=singletons "dem:CUB"
 """
-
-_DOCUMENT = (
-    "Written by `{command}`. Test accuracies (*ts*: unseen classes, *tr*: seen classes, *H*: harmonic mean) "
-    "in percent with 95 % intervals; every choice was made on held-out training data. *alone*: the zero-shot "
-    "expert over all classes; *+ own gate*: with hard novelty detection (CMT*); *+ CS*: with calibrated "
-    "stacking; *+ COSMO*: with the seen expert ({seen}), the confidence-based gate and adaptive smoothing. "
-    "T1: unseen samples among unseen classes. CPU s: selection of parameters and training, both stages, one "
-    "thread.\n\n"
-    "Columns with a star are **as published, with attributes, on other features** (ResNet-101): compare only "
-    "the order and the rough size."
-)
 
 GENERATIVE = tuple(name for name, kind in UNSEEN_EXPERTS.items() if issubclass(kind, GenerativeExpert))
 ALL = (
@@ -125,7 +114,19 @@ def run(args: argparse.Namespace) -> int:
     console.print(f"all figures: {out / 'compare.csv'}")
     console.print(f"report: {out / 'report.html'}")
     if args.write:
-        write_atomic(Path(args.write), _document(args, name, tables, frames).encode())
+        command = _options.command_line(
+            "compare",
+            name,
+            features=args.features if args.dataset != "glyphs" else None,
+            descriptions=[*tables] if [*tables] not in (["att_splits"], ["attributes"]) else None,
+            methods=args.methods if args.methods != ["all"] else None,
+            seen=args.seen if args.seen != "logistic" else None,
+            roots=args.roots,
+            attributes=Path(args.attributes).name if args.attributes else None,
+            seed=args.seed,
+        )
+        document = comparison_document(name, command, SEEN_EXPERTS[args.seen], tables, frames)
+        write_atomic(Path(args.write), document.encode())
         console.print(f"tables: {args.write}")
     return 0
 
@@ -152,33 +153,3 @@ def _candidates(
         is_published = descriptions == "att_splits" and "variant=" not in name
         candidates.append(Candidate(title, expert, dataset, type(expert).__name__ if is_published else ""))
     return candidates, left_out
-
-
-def _document(
-    args: argparse.Namespace, name: str, tables: dict[str, TextTable], frames: dict[str, pd.DataFrame]
-) -> str:
-    """Return the tables as Markdown."""
-    command = _options.command_line(
-        "compare",
-        name,
-        features=args.features if args.dataset != "glyphs" else None,
-        descriptions=[*tables] if [*tables] not in (["att_splits"], ["attributes"]) else None,
-        methods=args.methods if args.methods != ["all"] else None,
-        seen=args.seen if args.seen != "logistic" else None,
-        roots=args.roots,
-        attributes=Path(args.attributes).name if args.attributes else None,
-        seed=args.seed,
-    )
-    parts = [
-        f"# {name}: every method side by side",
-        _DOCUMENT.format(command=command, seen=SEEN_EXPERTS[args.seen]),
-    ]
-    for descriptions, table in tables.items():
-        minutes = frames[descriptions].drop_duplicates("method")["cpu_seconds"].sum() / 60
-        parts += [
-            f"## {descriptions}",
-            table.markdown(),
-            f"CPU time of all rows: {minutes:.1f} minutes.",
-            "\n".join(f"- {note}" for note in table.notes),
-        ]
-    return "\n\n".join(part for part in parts if part) + "\n"

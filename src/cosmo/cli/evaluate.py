@@ -6,15 +6,13 @@ import argparse
 import json
 from pathlib import Path
 
-import numpy as np
-
 from cosmo._core.files import write_atomic
 from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
 from cosmo.evaluation.evaluate import ModelEvaluation, evaluate_model
 from cosmo.io.writers import CsvWriter
 from cosmo.viz.page import model_view, render_page
-from cosmo.viz.tables import TextTable
+from cosmo.viz.text import accuracy_table, worst_classes_table
 
 _EPILOG = """\
 Acc_tr is the accuracy on seen classes, Acc_ts on unseen ones, both among all classes and averaged over
@@ -87,19 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(console: PlainConsole, found: ModelEvaluation, worst: int, n_classes: int) -> None:
-    rows = []
-    for name, value, (low, high) in zip(
-        ("Acc_ts (unseen)", "Acc_tr (seen)", "Acc_H", "AUSUC"),
-        (*found.scores, found.ausuc),
-        (*found.intervals, found.ausuc_interval),
-        strict=True,
-    ):
-        if np.isnan(value):
-            rows.append([name, "-", "no such samples" if name.startswith("Acc_t") else "needs both"])
-        else:
-            rows.append([name, f"{100 * value:.1f}", f"{100 * low:.1f} - {100 * high:.1f}"])
-    title = "test accuracy in percent, with 95 % intervals"
-    console.print_table(TextTable(title, ["", "accuracy", "interval"], rows))
+    console.print_table(accuracy_table(found))
     for name, one in (("p(y)", found.answer_calibration), ("p(unseen)", found.gate_calibration)):
         console.print(
             f"calibration error of {name}: {100 * one.error:.1f} points, of which chance gives "
@@ -109,13 +95,7 @@ def _print(console: PlainConsole, found: ModelEvaluation, worst: int, n_classes:
     if missing:
         console.print(f"{missing} of the model's {n_classes} classes have no samples here and do not count")
     console.print()
-    rows = []
-    for label, row in found.classes.head(worst).iterrows():
-        mistake = f"{row['taken_for']} ({row['times']})" if row["times"] else ""
-        cells = (label, row["domain"], row["samples"], f"{100 * row['accuracy']:.1f}", mistake)
-        rows.append([str(cell) for cell in cells])
-    columns = ["class", "", "samples", "accuracy", "most often taken for"]
-    console.print_table(TextTable("worst classes", columns, rows, align="llrrl"))
+    console.print_table(worst_classes_table(found, worst))
     if len(found.confusions):
         console.print("\nmost frequent mistakes:")
     for label, prediction, times in found.confusions.head(worst).itertuples(index=False):

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from cosmo.classifier.combinations import OperatingPoint
 from cosmo.classifier.explain import Explanation
 from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
+from cosmo.viz.text import explanation_text
 
 _EPILOG = """\
 Rows are counted from 1, without the header. Labels, where the file has them, are shown but not used.
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
             f"row {row}" + _text(chosen.items, i) + (f"   (true class: {truth})" if truth is not None else "")
         )
         console.print(heading)
-        console.print(_walkthrough(explanation, i, model.cosmo.operating_point_, args.top))
+        console.print(explanation_text(explanation, i, model.cosmo.operating_point_, args.top))
         if args.picture:
             path = Path(args.picture)
             stem = path.with_suffix("") if path.suffix in (".png", ".svg") else path
@@ -85,28 +85,6 @@ def _text(items: Any, i: int) -> str:
         return ""
     text = str(items[i])
     return f": {text}" if len(text) <= _LONGEST else f": {text[:_LONGEST]}…"
-
-
-def _walkthrough(explanation: Explanation, i: int, point: OperatingPoint, top: int) -> str:
-    table = explanation.table(i)
-    prediction = table.iloc[0]
-
-    def best(domain: str, column: str) -> str:
-        part = table[table["domain"] == domain].sort_values(column, ascending=False, kind="stable").head(3)
-        return ", ".join(f"{name} {value:.3f}" for name, value in part[column].items())
-
-    lines = [
-        f"  1. Seen expert:    {best('seen', 'expert')}",
-        f"     Unseen expert:  {best('unseen', 'expert')}",
-        f"  2. Gate: p(seen) {1 - explanation.p_unseen[i]:.3f} (score {explanation.gate_score[i]:.3f}, "
-        f"threshold {point.threshold:.3f}, softness {point.softness:g})",
-        f"  3. After smoothing:  {best('seen', 'smoothed')} (seen)",
-        f"                       {best('unseen', 'smoothed')} (unseen)",
-        f"  4. Prediction: {table.index[0]} ({prediction['domain']} class), "
-        f"probability {prediction['result']:.3f}",
-    ]
-    listing = table.head(top).to_string(float_format="{:.3f}".format)
-    return "\n".join([*lines, "", *(f"     {line}" for line in listing.splitlines()), ""])
 
 
 def _draw(explanation: Explanation, i: int, truth: object, top: int, name: str) -> Path:

@@ -18,7 +18,7 @@ from cosmo.evaluation.gates import compare_gates, leave_out_gaps, odin_auc
 from cosmo.experts import make_seen_expert, make_unseen_expert
 from cosmo.gates import GATES
 from cosmo.viz.plots import plot_gates
-from cosmo.viz.tables import gate_table, leave_out_table, odin_table
+from cosmo.viz.text import gate_document, gate_table, leave_out_table, odin_table
 
 _EPILOG = """\
 gates (--gates):
@@ -31,25 +31,6 @@ examples:
   cosmo gates xlsa17/CUB --features res50 --unseen lago --seed 1005
   cosmo gates --gates max-softmax confidence evidence --write docs/results/gates.md
 """
-
-_GATES = (
-    "AUC and FPR95 (false positive rate at 95 % true positives, where seen is positive) on Gating-Val and on "
-    'test; ECE: expected calibration error of the score as a probability of "seen" on Gating-Val, and '
-    'after scaling fitted on Gating-Train ("scaled"); H: Acc_H of the soft combination without smoothing, on '
-    "GZSL-Val, where its threshold was chosen, and on test. Percent."
-)
-_ODIN = (
-    "## Does ODIN's perturbation help?\n\nAUC on Gating-Val for each size of the perturbation ε, in units "
-    "of each feature's spread, and each temperature T. Percent. Without perturbation the best is "
-    "{still:.2f}, at T = {still_temperature:g}; with one {best:.2f}, at T = {temperature:g} and "
-    "ε = {epsilon:g}."
-)
-_LEAVE_OUT = (
-    "## What do the leave-out classifiers learn?\n\nMean AUC over the members, percent, of their own classes "
-    "against others: the classes left out in training, on the training rows; the same classes on other rows "
-    "(Seen-Val); classes new to all members (Seen-Val against Unseen-Val). The last rows: the same ensemble "
-    "without perturbation, and without the margin loss."
-)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -89,24 +70,20 @@ def run(args: argparse.Namespace) -> int:
         step(f"training experts and gates on {dataset!r}")
         experts = ExpertCache(Protocol(dataset, seed=args.seed), Cache(args.cache))
         seen = make_seen_expert(args.seen)
-        gaps = leave_out_gaps(experts) if "leave-out" in names else {}
+        gaps = leave_out_gaps(experts) if "leave-out" in names else None
         results = compare_gates(experts, seen, expert, names, folds=args.folds)
-        tables, sections = [gate_table(results)], [_GATES, gate_table(results, descriptions=True).markdown()]
-        if "odin" in names:
-            auc = odin_auc(experts, seen, expert)
-            tables.append(odin_table(auc))
-            sections += [_odin_text(auc), tables[-1].markdown()]
-        if gaps:
-            tables.append(leave_out_table(gaps))
-            sections += [_LEAVE_OUT, tables[-1].markdown()]
+        auc = odin_auc(experts, seen, expert) if "odin" in names else None
         picture = io.BytesIO()
         plot_gates(results, title=f"{dataset.name}: gate scores on test").savefig(picture, dpi=150)
         write_atomic(out / "gates.png", picture.getvalue())
     frame = pd.DataFrame([{"gate": one.name, **one.measures} for one in results])
     write_atomic(out / "gates.csv", frame.to_csv(index=False).encode())
     console = PlainConsole()
-    for table in tables:
-        console.print_table(table)
+    console.print_table(gate_table(results))
+    if auc is not None:
+        console.print_table(odin_table(auc))
+    if gaps is not None:
+        console.print_table(leave_out_table(gaps))
     console.print(f"histograms: {out / 'gates.png'}")
     if args.write:
         command = _options.command_line(
@@ -118,18 +95,7 @@ def run(args: argparse.Namespace) -> int:
             unseen=args.unseen,
             seed=args.seed,
         )
-        document = [f"# {dataset.name}: gates", f"Written by `{command}`.", *sections]
-        write_atomic(Path(args.write), ("\n\n".join(document) + "\n").encode())
+        document = gate_document(dataset.name, command, results, auc, gaps)
+        write_atomic(Path(args.write), document.encode())
         console.print(f"table: {args.write}")
     return 0
-
-
-def _odin_text(auc: pd.DataFrame) -> str:
-    still, perturbed = auc.loc[0.0], auc.drop(index=0.0)
-    return _ODIN.format(
-        still=still.max(),
-        still_temperature=still.idxmax(),
-        best=perturbed.to_numpy().max(),
-        temperature=perturbed.max(axis=0).idxmax(),
-        epsilon=perturbed.max(axis=1).idxmax(),
-    )

@@ -5,12 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import numpy as np
-
 from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole
-from cosmo.mixture.curve import SeenUnseenCurve
-from cosmo.viz.tables import TextTable
+from cosmo.viz.text import curve_table
 
 _EPILOG = """\
 Accuracies are those of the validation set, so that nothing is chosen on test samples. Nothing is trained.
@@ -24,8 +21,6 @@ examples:
   cosmo operate model.cosmo --threshold 0.4       by hand; larger favours unseen classes
   cosmo operate model.cosmo --best                back to the best Acc_H
 """
-
-_STEPS = np.arange(-4, 5) * 0.05
 
 
 def parser() -> argparse.ArgumentParser:
@@ -71,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     point, curve = model.cosmo.operating_point_, model.cosmo.validation_curve_
     console = PlainConsole()
     if not args.quiet:
-        console.print_table(_table(curve, point.threshold))
+        console.print_table(curve_table(curve, point.threshold))
     at = curve.at(point.threshold)
     console.print(
         f"threshold {point.threshold:.4g}, softness {point.softness:g}: seen {100 * at.acc_tr:.1f} %, "
@@ -89,24 +84,3 @@ def run(args: argparse.Namespace) -> int:
         model.save(out)
         console.print(f"wrote {out}")
     return 0
-
-
-def _table(curve: SeenUnseenCurve, threshold: float) -> TextTable:
-    """Return points of the curve around a threshold, about five points of seen accuracy apart."""
-    at = curve.at(threshold)
-    near = {
-        int(np.lexsort((-curve.acc_ts, np.abs(curve.acc_tr - (at.acc_tr + step)).round(9)))[0])
-        for step in _STEPS
-    }
-    points = {(float(curve.thresholds[k]), *curve.at(float(curve.thresholds[k]))) for k in near}
-    points = {one for one in points if one[1:] != tuple(at)} | {(threshold, *at)}
-    rows = []
-    for value, acc_ts, acc_tr, acc_h in sorted(points):
-        percent = [f"{100 * one:.1f}" for one in (acc_tr, acc_ts, acc_h)]
-        rows.append([f"{value:.4g}", *percent, "<- chosen" if value == threshold else ""])
-    return TextTable(
-        f"validation, percent; area under the curve (AUSUC) {100 * curve.area:.1f}",
-        ["threshold", "seen (Acc_tr)", "unseen (Acc_ts)", "Acc_H", ""],
-        rows,
-        align="rrrrl",
-    )

@@ -7,8 +7,6 @@ import json
 import os
 from dataclasses import replace
 
-import pandas as pd
-
 from cosmo._core.extras import versions
 from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
@@ -19,7 +17,7 @@ from cosmo.io.model import Model
 from cosmo.io.model_file import ModelError
 from cosmo.mixture.smoothing import SMOOTHINGS
 from cosmo.viz.report import write_report
-from cosmo.viz.tables import TextTable
+from cosmo.viz.text import run_table, summary_table
 
 _EPILOG = """\
 unseen experts (--unseen):
@@ -115,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     console = PlainConsole()
     console.print_table(
-        _table(experiments[0]) if summary is None else _summary_table(summary, len(experiments))
+        run_table(experiments[0]) if summary is None else summary_table(summary, len(experiments))
     )
     facts = {name: f"{100 * value:.1f}" for name, value in experiments[0].facts.items()}
     console.print(
@@ -138,34 +136,4 @@ def _model(experiment: Experiment) -> Model:
             "seed": experiment.settings.seed,
             "versions": versions(),
         },
-    )
-
-
-def _table(experiment: Experiment) -> TextTable:
-    rows = []
-    for method, row in experiment.table().iterrows():
-        figures = [f"{row[key]:.1f}" for key in ("Acc_ts", "Acc_tr", "Acc_H")]
-        interval = f"{row['low']:.1f} - {row['high']:.1f}"
-        rows.append([str(method), *figures, interval, f"{row['AUSUC']:.1f}"])
-    return TextTable(
-        f"{experiment.dataset.name}: test accuracy in percent, 95 % interval of Acc_H",
-        ["method", "Acc_ts", "Acc_tr", "Acc_H", "interval", "AUSUC"],
-        rows,
-    )
-
-
-def _summary_table(summary: pd.DataFrame, repeats: int) -> TextTable:
-    rows = []
-    for method, row in summary.iterrows():
-        means = [
-            f"{row['mean', name]:.1f} ± {row['±', name]:.1f}"
-            for name in ("Acc_ts", "Acc_tr", "Acc_H", "AUSUC")
-        ]
-        leads = [f"{row['lead', name]:.1f} ± {row['lead ±', name]:.1f}" for name in ("Acc_H", "AUSUC")]
-        rows.append([str(method), *means, *leads])
-    rows[-1][-2:] = ["", ""]  # the lead of COSMO over itself
-    return TextTable(
-        f"mean of {repeats} seeds, percent, ± 95 % interval; lead = COSMO minus the row, seed by seed",
-        ["method", "Acc_ts", "Acc_tr", "Acc_H", "AUSUC", "lead Acc_H", "lead AUSUC"],
-        rows,
     )

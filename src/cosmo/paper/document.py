@@ -18,7 +18,7 @@ import cosmo
 from cosmo.evaluation.published import published_numbers
 from cosmo.paper.tables import TABLES
 from cosmo.paper.trials import SOURCES
-from cosmo.viz.tables import TextTable
+from cosmo.viz.text import TextTable
 
 _METRICS = {
     "acc_ts": "ts",

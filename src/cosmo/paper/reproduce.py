@@ -36,7 +36,7 @@ from cosmo.viz.plots import (
     published_points,
     save_figure,
 )
-from cosmo.viz.tables import TextTable
+from cosmo.viz.text import TextTable
 
 logger = logging.getLogger(__name__)
 

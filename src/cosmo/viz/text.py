@@ -1,0 +1,376 @@
+"""Results as text: tables for the terminal, Markdown and LaTeX, and documents made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from cosmo.classifier.combinations import OperatingPoint
+    from cosmo.classifier.explain import Explanation
+    from cosmo.evaluation.evaluate import ModelEvaluation
+    from cosmo.evaluation.gates import GateResult, LeaveOutGap
+    from cosmo.evaluation.run import Experiment
+    from cosmo.mixture.curve import SeenUnseenCurve
+
+_LATEX = {
+    "\\": r"\textbackslash ",
+    "^": r"\textasciicircum ",
+    "~": r"\textasciitilde ",
+    "Δ": r"$\Delta$",
+    "–": "--",
+    **{letter: "\\" + letter for letter in "&%$#_{}"},
+}
+
+
+@dataclass(frozen=True)
+class TextTable:
+    r"""Table whose cells are text.
+
+    Parameters
+    ----------
+    title : str
+    columns : sequence of str
+    rows : sequence of sequence of str
+    notes : sequence of str, default=()
+        Remarks on single rows.
+    align : str, default=""
+        A letter, l or r, for each column; by default all but the first are aligned to the right.
+
+    Examples
+    --------
+    >>> table = TextTable("CUB", ["", "H"], [["p^ZS", "49.6"]])
+    >>> print(table.markdown())
+    |  | H |
+    |---|---:|
+    | p^ZS | 49.6 |
+    >>> print(table.latex())
+    % CUB
+    \begin{tabular}{lr}
+    \hline
+     & H \\
+    \hline
+    p\textasciicircum ZS & 49.6 \\
+    \hline
+    \end{tabular}
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+    align: str = ""
+
+    @property
+    def sides(self) -> str:
+        """Alignment of each column."""
+        return self.align or "l" + "r" * (len(self.columns) - 1)
+
+    def markdown(self) -> str:
+        """Return the table in Markdown, without title and notes."""
+        rule = "|" + "".join("---|" if side == "l" else "---:|" for side in self.sides)
+        head, *body = (
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+            for cells in (self.columns, *self.rows)
+        )
+        return "\n".join([head, rule, *body])
+
+    def latex(self) -> str:
+        """Return a LaTeX `tabular`."""
+        head, *body = (
+            " & ".join("".join(_LATEX.get(letter, letter) for letter in cell) for cell in cells) + r" \\"
+            for cells in (self.columns, *self.rows)
+        )
+        begin = rf"\begin{{tabular}}{{{self.sides}}}"
+        return "\n".join(
+            [f"% {self.title}", begin, r"\hline", head, r"\hline", *body, r"\hline", r"\end{tabular}"]
+        )
+
+
+_WAYS = {"alone": "alone", "own gate": "+ own gate", "CS": "+ CS", "COSMO": "+ COSMO"}
+_COMPARISON_COLUMNS = ("method", "", "T1", "ts", "tr", "H", "AUSUC", "CPU s", "T1*", "ts / tr / H*", "AUSUC*")
+
+
+def comparison_table(frame: pd.DataFrame, title: str, left_out: Mapping[str, str]) -> TextTable:
+    """Return the table that `cosmo.evaluation.compare.compare` computed, as text.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    title : str
+    left_out : mapping of str to str
+        Method -> the reason why it has no row.
+    """
+    is_first = frame["method"] != frame["method"].shift()
+    rows = [
+        _comparison_row(row, bool(first)) for (_, row), first in zip(frame.iterrows(), is_first, strict=True)
+    ]
+    notes = [
+        f"{method}: published figures: {'; '.join(dict.fromkeys(filter(None, group)))}"
+        for method, group in frame.groupby("method", sort=False)["note"]
+        if any(group)
+    ]
+    notes += [f"{method}: left out. {reason}" for method, reason in left_out.items()]
+    return TextTable(title, _COMPARISON_COLUMNS, rows, notes, "ll" + "r" * (len(_COMPARISON_COLUMNS) - 2))
+
+
+def _comparison_row(row: pd.Series, is_first: bool) -> list[str]:
+    def with_interval(name: str) -> str:
+        return f"{row[name]:.1f} ({row[name + '_low']:.1f}–{row[name + '_high']:.1f})"
+
+    def published(*names: str) -> str:
+        values = [row[f"published_{name}"] for name in names]
+        if pd.isna(values).all():
+            return ""
+        return " / ".join("–" if pd.isna(value) else f"{value:.1f}" for value in values)
+
+    return [
+        row["method"] if is_first else "",
+        _WAYS[row["way"]],
+        f"{row['t1']:.1f}" if is_first else "",
+        f"{row['acc_ts']:.1f}",
+        f"{row['acc_tr']:.1f}",
+        with_interval("acc_h"),
+        with_interval("ausuc"),
+        f"{row['cpu_seconds']:.0f}" if is_first else "",
+        published("t1") if is_first else "",
+        published("acc_ts", "acc_tr", "acc_h"),
+        published("ausuc"),
+    ]
+
+
+_COMPARISON = (
+    "Written by `{command}`. Test accuracies (*ts*: unseen classes, *tr*: seen classes, *H*: harmonic mean) "
+    "in percent with 95 % intervals; every choice was made on held-out training data. *alone*: the zero-shot "
+    "expert over all classes; *+ own gate*: with hard novelty detection (CMT*); *+ CS*: with calibrated "
+    "stacking; *+ COSMO*: with the seen expert ({seen}), the confidence-based gate and adaptive smoothing. "
+    "T1: unseen samples among unseen classes. CPU s: selection of parameters and training, both stages, one "
+    "thread.\n\n"
+    "Columns with a star are **as published, with attributes, on other features** (ResNet-101): compare only "
+    "the order and the rough size."
+)
+
+
+def comparison_document(
+    name: str, command: str, seen: str, tables: Mapping[str, TextTable], frames: Mapping[str, pd.DataFrame]
+) -> str:
+    """Return comparisons as Markdown.
+
+    Parameters
+    ----------
+    name : str
+        Of the data set.
+    command : str
+        That wrote the document.
+    seen : str
+        Description of the seen expert.
+    tables, frames : mapping of str
+        File of descriptions -> `comparison_table` and the table that it was made from.
+    """
+    parts = [f"# {name}: every method side by side", _COMPARISON.format(command=command, seen=seen)]
+    for descriptions, table in tables.items():
+        minutes = frames[descriptions].drop_duplicates("method")["cpu_seconds"].sum() / 60
+        parts += [
+            f"## {descriptions}",
+            table.markdown(),
+            f"CPU time of all rows: {minutes:.1f} minutes.",
+            "\n".join(f"- {note}" for note in table.notes),
+        ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+_GATE_COLUMNS = {
+    "auc": "AUC",
+    "fpr": "FPR95",
+    "ece": "ECE",
+    "scaled_ece": "scaled",
+    "acc_h": "H",
+    "test_auc": "test AUC",
+    "test_fpr": "test FPR95",
+    "test_acc_h": "test H",
+}
+
+
+def gate_table(results: Iterable[GateResult], *, descriptions: bool = False) -> TextTable:
+    """Return the measures of gates as text; `descriptions` adds what each gate is."""
+    rows = [
+        [
+            one.name,
+            *(f"{one.measures[key]:.1f}" for key in _GATE_COLUMNS),
+            *([one.about] if descriptions else []),
+        ]
+        for one in results
+    ]
+    columns = ["gate", *_GATE_COLUMNS.values(), *([""] if descriptions else [])]
+    align = "l" + "r" * len(_GATE_COLUMNS) + ("l" if descriptions else "")
+    return TextTable("Gating-Val (H: GZSL-Val) and test, percent, no smoothing", columns, rows, align=align)
+
+
+def odin_table(auc: pd.DataFrame) -> TextTable:
+    """Return the AUC of ODIN by perturbation and temperature as text."""
+    return TextTable(
+        "ODIN, AUC on Gating-Val by size of the perturbation ε and temperature, percent",
+        ["ε", *(f"T = {temperature:g}" for temperature in auc.columns)],
+        [[f"{epsilon:g}", *(f"{value:.2f}" for value in auc.loc[epsilon])] for epsilon in auc.index],
+    )
+
+
+def leave_out_table(gaps: Mapping[str, LeaveOutGap]) -> TextTable:
+    """Return the AUC of the members of leave-out ensembles as text."""
+    return TextTable(
+        "members of the leave-out ensemble, AUC of own against other classes, percent",
+        ["training", "left-out classes, training rows", "left-out classes, other rows", "new classes"],
+        [[name, *(f"{100 * value:.1f}" for value in gap)] for name, gap in gaps.items()],
+    )
+
+
+_GATES = (
+    "AUC and FPR95 (false positive rate at 95 % true positives, where seen is positive) on Gating-Val and on "
+    'test; ECE: expected calibration error of the score as a probability of "seen" on Gating-Val, and '
+    'after scaling fitted on Gating-Train ("scaled"); H: Acc_H of the soft combination without smoothing, on '
+    "GZSL-Val, where its threshold was chosen, and on test. Percent."
+)
+_ODIN = (
+    "## Does ODIN's perturbation help?\n\nAUC on Gating-Val for each size of the perturbation ε, in units "
+    "of each feature's spread, and each temperature T. Percent. Without perturbation the best is "
+    "{still:.2f}, at T = {still_temperature:g}; with one {best:.2f}, at T = {temperature:g} and "
+    "ε = {epsilon:g}."
+)
+_LEAVE_OUT = (
+    "## What do the leave-out classifiers learn?\n\nMean AUC over the members, percent, of their own classes "
+    "against others: the classes left out in training, on the training rows; the same classes on other rows "
+    "(Seen-Val); classes new to all members (Seen-Val against Unseen-Val). The last rows: the same ensemble "
+    "without perturbation, and without the margin loss."
+)
+
+
+def gate_document(
+    name: str,
+    command: str,
+    results: Sequence[GateResult],
+    auc: pd.DataFrame | None = None,
+    gaps: Mapping[str, LeaveOutGap] | None = None,
+) -> str:
+    """Return a comparison of gates as Markdown; see `gate_table`, `odin_table` and `leave_out_table`."""
+    parts = [f"# {name}: gates", f"Written by `{command}`.", _GATES]
+    parts.append(gate_table(results, descriptions=True).markdown())
+    if auc is not None:
+        still, perturbed = auc.loc[0.0], auc.drop(index=0.0)
+        text = _ODIN.format(
+            still=still.max(),
+            still_temperature=still.idxmax(),
+            best=perturbed.to_numpy().max(),
+            temperature=perturbed.max(axis=0).idxmax(),
+            epsilon=perturbed.max(axis=1).idxmax(),
+        )
+        parts += [text, odin_table(auc).markdown()]
+    if gaps is not None:
+        parts += [_LEAVE_OUT, leave_out_table(gaps).markdown()]
+    return "\n\n".join(parts) + "\n"
+
+
+def run_table(experiment: Experiment) -> TextTable:
+    """Return the accuracies of one run as text."""
+    rows = []
+    for method, row in experiment.table().iterrows():
+        figures = [f"{row[key]:.1f}" for key in ("Acc_ts", "Acc_tr", "Acc_H")]
+        interval = f"{row['low']:.1f} - {row['high']:.1f}"
+        rows.append([str(method), *figures, interval, f"{row['AUSUC']:.1f}"])
+    return TextTable(
+        f"{experiment.dataset.name}: test accuracy in percent, 95 % interval of Acc_H",
+        ["method", "Acc_ts", "Acc_tr", "Acc_H", "interval", "AUSUC"],
+        rows,
+    )
+
+
+def summary_table(summary: pd.DataFrame, repeats: int) -> TextTable:
+    """Return the means over seeds (`cosmo.evaluation.run.summarise`) as text."""
+    rows = []
+    for method, row in summary.iterrows():
+        means = [
+            f"{row['mean', name]:.1f} ± {row['±', name]:.1f}"
+            for name in ("Acc_ts", "Acc_tr", "Acc_H", "AUSUC")
+        ]
+        leads = [f"{row['lead', name]:.1f} ± {row['lead ±', name]:.1f}" for name in ("Acc_H", "AUSUC")]
+        rows.append([str(method), *means, *leads])
+    rows[-1][-2:] = ["", ""]  # the lead of COSMO over itself
+    return TextTable(
+        f"mean of {repeats} seeds, percent, ± 95 % interval; lead = COSMO minus the row, seed by seed",
+        ["method", "Acc_ts", "Acc_tr", "Acc_H", "AUSUC", "lead Acc_H", "lead AUSUC"],
+        rows,
+    )
+
+
+def accuracy_table(found: ModelEvaluation) -> TextTable:
+    """Return the accuracies of an evaluation as text."""
+    rows = []
+    for name, value, (low, high) in zip(
+        ("Acc_ts (unseen)", "Acc_tr (seen)", "Acc_H", "AUSUC"),
+        (*found.scores, found.ausuc),
+        (*found.intervals, found.ausuc_interval),
+        strict=True,
+    ):
+        if np.isnan(value):
+            rows.append([name, "-", "no such samples" if name.startswith("Acc_t") else "needs both"])
+        else:
+            rows.append([name, f"{100 * value:.1f}", f"{100 * low:.1f} - {100 * high:.1f}"])
+    return TextTable("test accuracy in percent, with 95 % intervals", ["", "accuracy", "interval"], rows)
+
+
+def worst_classes_table(found: ModelEvaluation, n_classes: int) -> TextTable:
+    """Return the classes of least accuracy as text."""
+    rows = []
+    for label, row in found.classes.head(n_classes).iterrows():
+        mistake = f"{row['taken_for']} ({row['times']})" if row["times"] else ""
+        cells = (label, row["domain"], row["samples"], f"{100 * row['accuracy']:.1f}", mistake)
+        rows.append([str(cell) for cell in cells])
+    columns = ["class", "", "samples", "accuracy", "most often taken for"]
+    return TextTable("worst classes", columns, rows, align="llrrl")
+
+
+def curve_table(curve: SeenUnseenCurve, threshold: float) -> TextTable:
+    """Return points of the curve around a threshold, about five points of seen accuracy apart."""
+    at = curve.at(threshold)
+    near = {
+        int(np.lexsort((-curve.acc_ts, np.abs(curve.acc_tr - (at.acc_tr + step)).round(9)))[0])
+        for step in np.arange(-4, 5) * 0.05
+    }
+    points = {(float(curve.thresholds[k]), *curve.at(float(curve.thresholds[k]))) for k in near}
+    points = {one for one in points if one[1:] != tuple(at)} | {(threshold, *at)}
+    rows = []
+    for value, acc_ts, acc_tr, acc_h in sorted(points):
+        percent = [f"{100 * one:.1f}" for one in (acc_tr, acc_ts, acc_h)]
+        rows.append([f"{value:.4g}", *percent, "<- chosen" if value == threshold else ""])
+    return TextTable(
+        f"validation, percent; area under the curve (AUSUC) {100 * curve.area:.1f}",
+        ["threshold", "seen (Acc_tr)", "unseen (Acc_ts)", "Acc_H", ""],
+        rows,
+        align="rrrrl",
+    )
+
+
+def explanation_text(explanation: Explanation, i: int, point: OperatingPoint, top: int) -> str:
+    """Return the steps from the experts to the prediction of sample `i`, with its `top` classes."""
+    table = explanation.table(i)
+    prediction = table.iloc[0]
+
+    def best(domain: str, column: str) -> str:
+        part = table[table["domain"] == domain].sort_values(column, ascending=False, kind="stable").head(3)
+        return ", ".join(f"{name} {value:.3f}" for name, value in part[column].items())
+
+    lines = [
+        f"  1. Seen expert:    {best('seen', 'expert')}",
+        f"     Unseen expert:  {best('unseen', 'expert')}",
+        f"  2. Gate: p(seen) {1 - explanation.p_unseen[i]:.3f} (score {explanation.gate_score[i]:.3f}, "
+        f"threshold {point.threshold:.3f}, softness {point.softness:g})",
+        f"  3. After smoothing:  {best('seen', 'smoothed')} (seen)",
+        f"                       {best('unseen', 'smoothed')} (unseen)",
+        f"  4. Prediction: {table.index[0]} ({prediction['domain']} class), "
+        f"probability {prediction['result']:.3f}",
+    ]
+    listing = table.head(top).to_string(float_format="{:.3f}".format)
+    return "\n".join([*lines, "", *(f"     {line}" for line in listing.splitlines()), ""])
