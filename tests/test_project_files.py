@@ -92,3 +92,9 @@ def test_pre_commit_hooks_run_what_lint_runs() -> None:
     recipe = (ROOT / "Makefile").read_text("utf-8").partition("\nlint:")[2].partition("\n\n")[0]
     tools = set(re.findall(r"\$\(BIN\)/(\S+)", recipe))
     assert {hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in hooks} == tools
+
+
+def test_quick_tests_exist() -> None:
+    lines = (ROOT / "tests" / "quick.txt").read_text("utf-8").split()
+    paths = [line.removeprefix("--deselect=").partition("::")[0] for line in lines]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
