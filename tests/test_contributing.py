@@ -14,6 +14,8 @@ import pytest
 
 from cosmo import Cosmo, Model
 from cosmo.data import load_glyphs
+from cosmo.experts import make_unseen_expert
+from cosmo.gates import make_gate
 
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
@@ -74,11 +76,10 @@ def test_metric_doctest(examples: dict[str, ModuleType]) -> None:
     assert doctest.DocTestRunner().run(example) == doctest.TestResults(0, 1)
 
 
-def test_examples_can_be_saved(examples: dict[str, ModuleType], tmp_path: Path) -> None:
+def test_examples_can_be_made_by_name_and_saved(examples: Any, tmp_path: Path) -> None:
     data = load_glyphs(n_classes=40, samples_per_class=12)
     rows = data.split.trainval
-    expert = examples["cosmo.experts.regression"].AttributeRegression(alpha=1.0, temperature=1.0)
-    gate = examples["cosmo.gates.margin"].MarginGate()
+    expert, gate = make_unseen_expert("regression:alpha=1.0,temperature=1.0"), make_gate("margin")
     model = Cosmo(data.descriptions, unseen=expert, gate=gate).fit(data.features[rows], data.labels[rows])
     Model(model).save(tmp_path / "model.cosmo")
     again = Model.load(tmp_path / "model.cosmo")
