@@ -17,11 +17,15 @@ from cosmo.classifier.combinations import (
 from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
 from cosmo.metrics.accuracy import gzsl_scores
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.mixture.smoothing import calibrated_stacking
 
 N_SEEN, N_UNSEEN = 6, 4
 SEEN_CLASSES = pd.Index([f"s{i}" for i in range(N_SEEN)])
 UNSEEN_CLASSES = pd.Index([f"u{i}" for i in range(N_UNSEEN)])
+
+
+def calibrated_stacking(seen, unseen, constant):
+    """Return scores with a constant subtracted from those of seen classes."""
+    return np.concatenate([seen - constant, unseen], axis=1)
 
 
 def soft_max(values: np.ndarray) -> np.ndarray:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from cosmo.mixture.smoothing import (
     SMOOTHINGS,
-    calibrated_stacking,
     combine,
     conditional,
     gate_belief,
@@ -194,12 +193,6 @@ class TestCombine:
                 combine(SEEN, UNSEEN / 10, U, smoothing=smoothing, prior_weight=0.2),
                 combine(SEEN, UNSEEN, U, smoothing=smoothing, prior_weight=0.2),
             )
-
-    def test_stacking_takes_the_constant_off_seen_classes_only(self):
-        np.testing.assert_allclose(
-            calibrated_stacking(SEEN, UNSEEN, 0.3)[0], [0.4, -0.1, -0.2, 0.1, 0.3], atol=1e-15
-        )
-        np.testing.assert_allclose(calibrated_stacking(SEEN, UNSEEN, -0.3)[0, :3], SEEN[0] + 0.3)
 
 
 class TestTie:

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from cosmo._core.extras import MissingExtra
 from cosmo.data import GZSLDataset, Split, load_glyphs
 from cosmo.data.splits import Protocol
-from cosmo.mixture.probabilities import temper, top_k
+from cosmo.mixture.probabilities import top_k
 from cosmo.mixture.smoothing import combine
 from cosmo.paper.joint import JointResult, _Network, joint_table, train_jointly
 
@@ -162,7 +162,7 @@ def test_network_is_the_mixture(data: GZSLDataset):
     w = {name: tensor.numpy() for name, tensor in network.weights.items()}
     F, A = network._features(X), network._signatures(table)
     seen, joint = _softmax(F @ w["seen"] + w["seen_bias"]), _softmax(F @ w["unseen"] @ A.T)
-    inputs = np.hstack([top_k(joint[:, 9:], 5), top_k(temper(seen, 3.0), 5)])
+    inputs = np.hstack([top_k(joint[:, 9:], 5), top_k(seen, 5, 3.0)])
     p_seen = 1 / (1 + np.exp(-(inputs @ w["gate"] + w["gate_bias"])))
     np.testing.assert_allclose(belief, p_seen, rtol=1e-4)
     expected = combine(seen, joint[:, 9:], 1 - p_seen, smoothing="none")

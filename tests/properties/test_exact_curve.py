@@ -16,7 +16,7 @@ from cosmo.gates import MaxSoftmaxGate
 from cosmo.metrics.accuracy import gzsl_scores
 from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.mixture.smoothing import calibrated_stacking, combine, gate_belief
+from cosmo.mixture.smoothing import combine, gate_belief
 
 SHAPES = [(4, 3), (1, 5), (5, 1), (1, 1), (3, 60), (40, 10)]
 SOFTNESSES = [0.003, 0.1, 1.0, 10.0]
@@ -28,6 +28,11 @@ RULES: dict[str, dict[str, Any]] = {
     "adaptive": {"smoothing": "adaptive"},
     "hard": {"smoothing": "none", "hard": True},
 }
+
+
+def calibrated_stacking(seen, unseen, constant):
+    """Return scores with a constant subtracted from those of seen classes."""
+    return np.concatenate([seen - constant, unseen], axis=1)
 
 
 @dataclass

@@ -16,7 +16,7 @@ from scipy.special import log_softmax
 
 from cosmo._core.validation import as_number
 
-__all__ = ["fit_temperature", "soften", "temper", "top_k"]
+__all__ = ["fit_temperature", "soften", "top_k"]
 
 _FLOOR = 1e-12  # the paper's code adds this to a probability before taking its logarithm
 _BLOCK = 1 << 17  # numbers per block, so that a block stays in the processor's cache
@@ -46,26 +46,10 @@ def soften(scores: NDArray[Any], temperature: float) -> NDArray[Any]:
     return out
 
 
-def temper(proba: NDArray[Any], temperature: float) -> NDArray[Any]:
-    """Return probabilities flattened by a temperature: `softmax(log(p) / T)`; T = 1 changes nothing.
-
-    Examples
-    --------
-    >>> temper(np.array([[0.2, 0.8]]), 2.0).round(3)
-    array([[0.333, 0.667]])
-    """
-    _check(temperature)
-    if temperature == 1:
-        return proba
-    powered, mass = _powers(proba, temperature)
-    powered /= mass
-    return powered
-
-
 def top_k(proba: NDArray[Any], k: int, temperature: float = 1.0) -> NDArray[Any]:
     """Return the `k` largest values of each row, largest first, with zeros where there are fewer.
 
-    With a temperature these are of `temper(proba, temperature)`, which is never made as a whole.
+    With a temperature these are of `softmax(log(proba) / temperature)`.
 
     Examples
     --------

@@ -32,7 +32,6 @@ from scipy.special import expit
 __all__ = [
     "SMOOTHINGS",
     "Smoothing",
-    "calibrated_stacking",
     "check_smoothing",
     "combine",
     "conditional",
@@ -176,19 +175,6 @@ def combine(
         smooth(proba, belief, smoothing, prior_weight, out=part)
         part *= belief[:, None].astype(part.dtype)
     return scores
-
-
-def calibrated_stacking(
-    seen_scores: NDArray[Any], unseen_scores: NDArray[Any], constant: float
-) -> NDArray[Any]:
-    """Return the scores of one zero-shot model with `constant` taken off those of seen classes.
-
-    Examples
-    --------
-    >>> calibrated_stacking(np.array([[0.75, 0.25]]), np.array([[0.5]]), 0.5)
-    array([[ 0.25, -0.25,  0.5 ]])
-    """
-    return np.concatenate([seen_scores - constant, unseen_scores], axis=1)
 
 
 def tie_log_odds(
