@@ -1,6 +1,6 @@
 """How `version_1.cosmo` was made. It must stay readable: never make it again for a released format.
 
-Run from the root of the repository: python tests/persistence/make_version_1.py
+Run from the root of the repository: python tests/io/model_file/make_version_1.py
 """
 
 import json

@@ -76,8 +76,7 @@ def test_any_flipped_bit_is_noticed(path, whole):
 def test_any_truncation_is_noticed(path, whole):
     for length in [*range(0, 40), *np.linspace(40, len(whole) - 1, 200).astype(int)]:
         refused(path, whole[:length])
-    refused(path, whole + b"\0", "damaged or altered: .* bytes of arrays instead of")
-    refused(path, whole[:-1], "truncated: ")
+    refused(path, whole + b"\0", "not a model of cosmo, truncated or damaged")
 
 
 def archive():
@@ -107,7 +106,7 @@ def test_other_safetensors_files(path):
 
 @pytest.mark.parametrize("length", [2**60, 2**63 + 5, 10**9, 10**7])
 def test_header_lengths_are_not_believed(path, whole, length):
-    refused(path, length.to_bytes(8, "little") + whole[8:], "truncated|not a safetensors file")
+    refused(path, length.to_bytes(8, "little") + whole[8:], "truncated")
 
 
 def test_a_missing_file_is_an_ordinary_error(tmp_path):
@@ -150,7 +149,7 @@ def test_unknown_classes(path, name):
 )  # fmt: skip
 def test_attributes_cannot_hide_methods(path, owner, name):
     altered(path, lambda content, arrays: of_class(content, owner)["state"].update({name: 1}))
-    refused(path, match=f"cannot have an attribute '{name}'|has no '{name}'")
+    refused(path, match=f"cannot have an attribute '{name}'|unexpected keyword argument '{name}'")
 
 
 @pytest.mark.parametrize(
@@ -201,7 +200,7 @@ def test_arrays_that_the_header_describes_otherwise(path, whole):
     for one, other in ((b'"F32"', b'"I32"'), (b'"F64"', b'"I64"')):
         changed = whole[:header].replace(one, other) + whole[header:]
         assert changed != whole
-        refused(path, changed, "damaged or altered: array .* should be")
+        refused(path, changed, "array .* is not the one that was written")
 
 
 @pytest.mark.parametrize(

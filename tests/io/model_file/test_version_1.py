@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cosmo.io import model_file as persistence
 from cosmo.io.model import Model
+from cosmo.io.model_file import read_card
 
 HERE = Path(__file__).parent
 
@@ -44,7 +44,7 @@ def test_everything_else_works_too(model, answers):
 
 
 def test_its_card_is_read_by_itself(model):
-    card = persistence.read_card(HERE / "version_1.cosmo")
+    card = read_card(HERE / "version_1.cosmo")
     assert card["format_version"] == 1
     # Which parameters are shown depends on the version of scikit-learn.
     shown = {key: value for key, value in model.card().items() if key not in ("seen expert", "exemplars")}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,13 @@ from safetensors.numpy import save as to_bytes
 from cosmo._core.files import write_atomic
 
 FORMAT_VERSION = 1
+DTYPES = frozenset(["bool", *(f"float{bits}" for bits in (16, 32, 64)),
+                    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))])  # fmt: skip
 
 _KEY = "cosmo"
 _HEAD, _MIDDLE, _TAIL = '{"sha256":"', '","content":', "}"
 _START = len(_HEAD) + 64 + len(_MIDDLE)
 _LONGEST_HEADER = 100_000_000  # limit of safetensors
-_TYPES = {
-    **{f"F{bits}": f"float{bits}" for bits in (64, 32, 16)},
-    **{f"I{bits}": f"int{bits}" for bits in (64, 32, 16, 8)},
-    **{f"U{bits}": f"uint{bits}" for bits in (64, 32, 16, 8)},
-    "BOOL": "bool",
-}
-DTYPES = frozenset(_TYPES.values())
 
 Document = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
@@ -43,10 +39,7 @@ class ModelError(ValueError):
 
 def write(path: Path, content: Document, arrays: Arrays) -> None:
     """Write arrays and a document as one file; equal content gives equal bytes."""
-    table = {
-        name: {"dtype": values.dtype.name, "shape": list(values.shape), "sha256": digest(values)}
-        for name, values in sorted(arrays.items())
-    }
+    table = {name: {**_form(values), "sha256": digest(values)} for name, values in sorted(arrays.items())}
     try:
         text = json.dumps({**content, "arrays": table}, allow_nan=False, separators=(",", ":"))
     except RecursionError:
@@ -59,16 +52,18 @@ def write(path: Path, content: Document, arrays: Arrays) -> None:
 
 def read_document(path: Path) -> Document:
     """Return the document of a file after all checks that do not need the arrays."""
-    header = _read_header(path)
-    metadata = header.pop("__metadata__", None)
-    text = metadata.get(_KEY) if isinstance(metadata, dict) else None
-    if not isinstance(text, str):
+    with _open(path) as file:
+        text, names = (file.metadata() or {}).get(_KEY), set(file.keys())
+    if text is None:
         raise ModelError("not a model of cosmo: a safetensors file, but without a model's document")
     checksum, body = text[len(_HEAD) : len(_HEAD) + 64], text[_START : -len(_TAIL)]
     if text != _HEAD + checksum + _MIDDLE + body + _TAIL or _sha256(body.encode()) != checksum:
         raise ModelError("damaged or altered: the document does not have its SHA-256")
-    content = _parse(body)
-    version = content.get("format_version")
+    try:
+        content: Document = json.loads(body)
+        version, table = content.get("format_version"), content.get("arrays")
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise ModelError(f"damaged or altered: the document is not a JSON object ({error})") from error
     if not isinstance(version, int) or version < 1:
         raise ModelError("damaged or altered: the document has no format version")
     if version > FORMAT_VERSION:
@@ -76,29 +71,31 @@ def read_document(path: Path) -> Document:
             f"format version {version}, written by cosmo {content.get('package')}; this one reads versions "
             f"up to {FORMAT_VERSION}: upgrade with pip install --upgrade cosmo-gzsl"
         )
-    table = content.get("arrays")
-    if not isinstance(table, dict) or table.keys() != header.keys():
+    if not isinstance(table, dict) or table.keys() != names:
         raise ModelError("damaged or altered: the document lists other arrays than the file has")
-    for name, entry in header.items():
-        found = {"dtype": _TYPES.get(entry["dtype"]), "shape": entry["shape"]}
-        expected = {key: table[name].get(key) for key in found}
-        if expected != found:
-            raise ModelError(f"damaged or altered: array {name!r} should be {expected}, but is {found}")
     return content
 
 
 def read_arrays(path: Path, content: Document) -> Arrays:
-    """Return all arrays of a file after comparing each with its checksum in the document."""
+    """Return all arrays of a file after comparing each with its entry in the document."""
     arrays: Arrays = {}
+    with _open(path) as file:
+        for name, expected in content["arrays"].items():
+            values = arrays[name] = file.get_tensor(name)
+            if {**_form(values), "sha256": digest(values)} != expected:
+                raise ModelError(f"damaged or altered: array {name!r} is not the one that was written")
+    return arrays
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
+    """Open a safetensors file; errors of its format become ModelError."""
+    path.open("rb").close()  # OSError of Python, with the name of the file
     try:
         with safe_open(path, framework="np") as file:
-            for name, entry in content["arrays"].items():
-                arrays[name] = file.get_tensor(name)
-                if digest(arrays[name]) != entry["sha256"]:
-                    raise ModelError(f"damaged or altered: array {name!r} does not have its SHA-256")
-    except SafetensorError as error:
-        raise ModelError(f"damaged or altered: {error}") from error
-    return arrays
+            yield file
+    except (SafetensorError, TypeError) as error:
+        raise ModelError(f"not a model of cosmo, truncated or damaged: {error}") from error
 
 
 def digest(values: NDArray[Any]) -> str:
@@ -106,38 +103,9 @@ def digest(values: NDArray[Any]) -> str:
     return _sha256(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
 
 
+def _form(values: NDArray[Any]) -> Document:
+    return {"dtype": values.dtype.name, "shape": list(values.shape)}
+
+
 def _sha256(content: bytes | memoryview) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _read_header(path: Path) -> Document:
-    """Return the header of the container, after comparing the size of the file with it."""
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        length = int.from_bytes(file.read(8), "little")
-        if size < 10 or not 2 <= length <= _LONGEST_HEADER:
-            raise ModelError(f"not a model of cosmo: {size} bytes that are not a safetensors file")
-        if length > size - 8:
-            raise ModelError(f"truncated, or not a model of cosmo: it ends inside its header ({size} bytes)")
-        header = _parse(file.read(length))
-    try:
-        entries = [(entry["dtype"], entry["shape"], entry["data_offsets"][1])
-                   for name, entry in header.items() if name != "__metadata__"]  # fmt: skip
-        expected = max((end for _, _, end in entries), default=0)
-    except (KeyError, IndexError, TypeError) as error:
-        raise ModelError("damaged or altered: the header does not describe the arrays") from error
-    found = size - 8 - length
-    if found != expected:
-        reason = "truncated" if found < expected else "damaged or altered"
-        raise ModelError(f"{reason}: {found} bytes of arrays instead of {expected}")
-    return header
-
-
-def _parse(text: str | bytes) -> Document:
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"not a model of cosmo, or damaged: its header cannot be read ({error})") from error
-    if not isinstance(content, dict):
-        raise ModelError("not a model of cosmo: its header is not a JSON object")
-    return content

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -22,15 +22,7 @@ _MAX_DEPTH = 60
 
 
 def pack(value: Any, name: str) -> tuple[Node, Arrays]:
-    """Return a value as a JSON tree, and the arrays that it refers to by name.
-
-    Examples
-    --------
-    >>> pack({"shape": (2, None), "x": np.zeros(3)}, "thing")  # doctest: +NORMALIZE_WHITESPACE
-    ({'is': 'dict', 'items': [['shape', {'is': 'tuple', 'items': [2, None]}],
-                              ['x', {'is': 'array', 'name': 'thing.x'}]]},
-     {'thing.x': array([0., 0., 0.])})
-    """
+    """Return a value as a JSON tree, and the arrays that it refers to by name."""
     packer = _Packer()
     return packer.node(value, name), packer.arrays
 
@@ -215,26 +207,12 @@ class _Unpacker:
             result = kind(**parameters)
             _set_attributes(result, state, known.is_learned)
         elif is_dataclass(kind) or issubclass(kind, tuple):
-            _check_fields(kind, state)
             result = kind(**state)
         else:
             result = object.__new__(kind)
             _set_attributes(result, state, lambda key: not key.startswith("_"))
         known.restore(result)
         return result
-
-
-def _check_fields(kind: Any, state: dict[str, Any]) -> None:
-    """Raise ModelError unless a dataclass or named tuple can be built from these fields."""
-    if is_dataclass(kind):
-        own = {field.name for field in fields(kind) if field.init}
-        optional = {f.name for f in fields(kind) if (f.default, f.default_factory) != (MISSING, MISSING)}
-    else:
-        own, optional = set(kind._fields), kind._field_defaults.keys()
-    for key in own - optional - state.keys():
-        raise ModelError(f"damaged or altered: {kind.__name__} lacks {key!r}")
-    for key in state.keys() - own:
-        raise ModelError(f"damaged or altered: {kind.__name__} has no {key!r}")
 
 
 def _set_attributes(target: Any, state: dict[str, Any], allowed: Callable[[str], bool]) -> None:
