@@ -134,7 +134,9 @@ class TestTopK:
         naive = -np.sort(-reference, axis=1)[:, :k]
         found = top_k(np.asarray(proba, order=order), k, temperature)
         assert found.dtype == dtype
-        np.testing.assert_array_equal(found[:, : naive.shape[1]], naive)
+        np.testing.assert_allclose(
+            found[:, : naive.shape[1]], naive, rtol=1e-4 if dtype == np.float32 else 1e-9
+        )
         np.testing.assert_array_equal(found[:, naive.shape[1] :], 0)
 
     @pytest.mark.parametrize("k", [1, 3, 5])
