@@ -137,10 +137,6 @@ class TestServer:
         assert cookie.name == f"cosmo_{client.base_url.port}"
         assert cookie.has_nonstandard_attr("HttpOnly")
 
-    @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1"])
-    def test_other_hosts(self, client: httpx.Client, host: str):
-        assert client.get("/api/health", headers={"Host": host}).status_code == 403
-
     @pytest.mark.parametrize(
         "path",
         ["/../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/.%2e/x", "/api/model/../x"],
@@ -225,14 +221,6 @@ class TestServer:
         asyncio.run(all_of_them())
         assert resident(process) - warm < 30
         assert client.post("/api/predict", json={"features": row}).status_code == 200
-
-    def test_kept_class_in_the_download(self, client: httpx.Client, data: GZSLDataset, tmp_path: Path):
-        body = {"name": "neu", "values": data.descriptions.iloc[0].tolist()}
-        assert client.post("/api/classes/keep", json=body).json()["kept"] == ["neu"]
-        with client.stream("GET", "/api/model") as answer:
-            tmp_path.joinpath("m.cosmo").write_bytes(b"".join(answer.iter_bytes()))
-        assert Model.load(tmp_path / "m.cosmo").classes.index[-1] == "neu"
-        assert client.post("/api/classes/undo").json()["kept"] == []
 
 
 class TestStartAndStop:

@@ -5,7 +5,6 @@ import json
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -49,9 +48,6 @@ def named(data: GZSLDataset, name: str) -> GZSLDataset:
 class TestFiles:
     def test_all_four_and_no_drafts(self, folder: Path):
         assert sorted(path.name for path in folder.iterdir()) == FILES
-
-    def test_the_page_is_returned(self, experiment: Experiment, folder: Path):
-        assert write_report(experiment, str(folder)) == folder / "report.html"
 
     def test_results(self, experiment: Experiment, folder: Path):
         assert json.loads((folder / "results.json").read_text("utf-8")) == experiment.to_dict()
@@ -124,47 +120,3 @@ class TestOddData:
         page = (tmp_path / "report.html").read_text("utf-8")
         assert read_view(page)["title"] == f"Generalized zero-shot learning on {name}"
         assert f"<h1>Generalized zero-shot learning on {escape(name)}</h1>" in page
-
-
-class TestWholeOrNotAtAll:
-    @pytest.fixture
-    def old(self, tmp_path: Path) -> Path:
-        for name in FILES:
-            (tmp_path / name).write_text(f"old {name}")
-        return tmp_path
-
-    def check(self, old: Path, replaced: list[str]) -> None:
-        assert sorted(path.name for path in old.iterdir()) == FILES
-        for name in FILES:
-            content = (old / name).read_bytes()
-            assert (content != f"old {name}".encode()) == (name in replaced), name
-
-    def test_moving_fails(self, experiment: Experiment, old: Path, monkeypatch: pytest.MonkeyPatch):
-        def failing(*_args: object) -> NoReturn:
-            raise OSError("no")
-
-        monkeypatch.setattr("cosmo.viz.report.os.replace", failing)
-        with pytest.raises(OSError, match="no"):
-            write_report(experiment, old)
-        self.check(old, replaced=[])
-
-    @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
-    def test_writing_fails_in_the_middle_of_a_file(
-        self, error: BaseException, experiment: Experiment, old: Path, monkeypatch: pytest.MonkeyPatch
-    ):
-        original = Path.write_bytes
-
-        def failing(self: Path, content: bytes) -> int:
-            if "curves.csv" not in self.name:
-                return original(self, content)
-            original(self, content[: len(content) // 2])
-            raise error
-
-        monkeypatch.setattr(Path, "write_bytes", failing)
-        with pytest.raises(type(error)):
-            write_report(experiment, old)
-        self.check(old, replaced=["results.json"])
-
-    def test_old_files_are_replaced(self, experiment: Experiment, old: Path):
-        write_report(experiment, old)
-        self.check(old, replaced=FILES)

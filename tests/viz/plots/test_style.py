@@ -53,8 +53,3 @@ def test_no_date_and_no_program_in_the_files(tmp_path: Path):
 
 def test_letters_that_the_font_lacks_do_not_stop_it(tmp_path: Path):
     save_figure(made("鸟"), tmp_path / "a")
-
-
-def test_a_folder_that_does_not_exist(tmp_path: Path):
-    with pytest.raises(FileNotFoundError):
-        save_figure(made(), tmp_path / "no" / "a")

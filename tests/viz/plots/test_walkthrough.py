@@ -118,12 +118,6 @@ def test_colours_tell_the_domains(explanation: Explanation):
         assert bool(bar.get_hatch()) == name.startswith("unseen")
 
 
-def test_one_expert_has_one_scale(explanation: Explanation):
-    axes = plot_walkthrough(explanation, 0).axes
-    for panels in ((0, 3, 6), (1, 4, 7), (5, 8)):
-        assert len({axes[k].get_xlim() for k in panels}) == 1
-
-
 def assert_nothing_overlaps(figure: Figure) -> None:
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw_without_rendering()

@@ -113,10 +113,6 @@ class TestPreview:
         assert len(alike) == 5
         assert alike == sorted(alike, reverse=True)
 
-    def test_of_nothing_at_all(self, live: LiveModel):
-        found = live.preview("nothing", [0.0] * len(live.attributes or []))
-        assert found["neighbours"][0][1] == 0
-
     def test_without_samples(self, model: Model, new_class: list[float]):
         found = LiveModel(model).preview("between", new_class)
         assert (found["before"], found["after"], found["taken"], found["of"]) == (None, None, 0, 0)
@@ -144,13 +140,6 @@ class TestKeep:
         live.reset()
         assert (live.names, live.added) == (names, [])
         assert live.predict(samples.rows[0]) == before
-
-    def test_the_loaded_model_stays_as_it_is(self, model: Model, new_class: list[float]):
-        live = LiveModel(model)
-        n_classes, combination = len(model.classes), model.cosmo.combination_
-        live.add_class("between", new_class)
-        assert len(model.classes) == n_classes
-        assert model.cosmo.combination_ is combination
 
     def test_saved(
         self, live: LiveModel, model: Model, samples: Samples, new_class: list[float], tmp_path: Path
