@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from cosmo._core.files import write_atomic
 from cosmo.evaluation.run import Evaluation, Experiment
 from cosmo.viz.page import experiment_view, render_page
 from cosmo.viz.plots import plot_plane
+from cosmo.viz.plots.style import ignore_missing_glyphs
 
 __all__ = ["write_report"]
 
@@ -51,8 +51,7 @@ def write_report(
     target.mkdir(parents=True, exist_ok=True)
     figure = plot_plane(experiment.evaluations, title=f"{experiment.dataset.name}: seen-unseen plane")
     png = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")  # Names in scripts that the font lacks.
+    with ignore_missing_glyphs():
         figure.savefig(png, format="png", dpi=150)
     page = render_page(experiment_view(experiment, summary))
     results = {**experiment.to_dict(), **(extra or {})}

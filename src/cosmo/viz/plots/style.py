@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +17,16 @@ from matplotlib.figure import Figure
 
 from cosmo._core.files import write_atomic
 
-__all__ = ["LINES", "SEEN", "UNSEEN", "Line", "freeze_layout", "save_figure", "shorten"]
+__all__ = [
+    "LINES",
+    "SEEN",
+    "UNSEEN",
+    "Line",
+    "freeze_layout",
+    "ignore_missing_glyphs",
+    "save_figure",
+    "shorten",
+]
 
 SEEN, UNSEEN = "#0072B2", "#D55E00"
 """Colours of the two domains, by Okabe and Ito: distinct for readers with any colour vision."""
@@ -42,10 +53,19 @@ LINES = (
 """Line styles, the strongest first."""
 
 
+@contextmanager
+def ignore_missing_glyphs() -> Iterator[None]:
+    """Context manager that silences matplotlib's warning about characters that its font lacks."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        yield
+
+
 def freeze_layout(figure: Figure) -> RendererBase:
     """Compute the layout and fix it, so that pixel positions stay valid; return the renderer."""
     canvas = FigureCanvasAgg(figure)
-    figure.draw_without_rendering()
+    with ignore_missing_glyphs():
+        figure.draw_without_rendering()
     figure.set_layout_engine("none")
     return canvas.get_renderer()  # type: ignore[no-untyped-call]
 
@@ -92,8 +112,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150)
     target = Path(path)
     files = target.with_name(f"{target.name}.png"), target.with_name(f"{target.name}.svg")
     png, svg = io.BytesIO(), io.BytesIO()
-    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "cosmo"}):
-        warnings.filterwarnings("ignore", "Glyph .* missing from")  # Names in scripts that the font lacks.
+    with ignore_missing_glyphs(), matplotlib.rc_context({"svg.hashsalt": "cosmo"}):
         figure.savefig(png, format="png", dpi=dpi, metadata={"Software": None})
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
     for file, content in zip(files, (png, svg), strict=True):
