@@ -3,9 +3,8 @@
 Prints CPU seconds on one thread, the peak memory of arrays beyond the rows, how far the objective is above
 the minimum, in double precision, and the share of rows (fitted ones, and others) that are predicted as by the
 minimum, which is that of a run to a relative gap of 1e-8, checked in double precision. Also printed: the CPU
-time after which `SoftmaxRegression` is at scikit-learn's objective, the cost of its parts, and the refit on
-all training classes from the fit of the validation stage. At length, scikit-learn is also run in double
-precision, and to a tolerance below which its result does not change.
+time after which `SoftmaxRegression` is at scikit-learn's objective, and the cost of its parts. At length,
+scikit-learn is also run in double precision, and to a tolerance below which its result does not change.
 
 Data: if the folder of CUB is given, its training rows, and a set as large as AWA made of them: classes are
 joined to 40, rows mixed with others of their class. Without it, generated rows as many as those of CUB and
@@ -44,8 +43,7 @@ from threadpoolctl import threadpool_limits
 import plotting
 from cosmo.data import read_xlsa17
 from cosmo.data.splits import Protocol
-from cosmo.experts import _preconditioners as preconditioners
-from cosmo.experts import logistic
+from cosmo.experts import _newton
 from cosmo.experts.seen import SoftmaxRegression
 
 
@@ -148,16 +146,16 @@ def watched() -> Iterator[tuple[Counter[str], list[tuple[float, Callable[[], Wei
     trace: list[tuple[float, Callable[[], Weights]]] = []
     begin = time.process_time()
     watch = {
-        "gradient by all features": (logistic._Path, "_look"),
-        "projection of the rows": (logistic._Path, "_extend"),
-        "orthonormal directions": (logistic, "_span"),
-        "first subspace (L-BFGS)": (logistic._Problem, "approach"),
-        "scikit-learn": (logistic._Path, "ask_scikit_learn"),
-        "preconditioner": (preconditioners.ByRows, "__init__"),
-        "its Cholesky factors": (preconditioners, "factor"),
-        "products with the Hessian": (logistic._Problem, "curve"),
-        "applying the preconditioner": (preconditioners.ByRows, "solve"),
-        "line search": (logistic._Problem, "_search"),
+        "gradient by all features": (_newton.SubspacePath, "_compute_gradient"),
+        "projection of the rows": (_newton.SubspacePath, "_extend"),
+        "orthonormal directions": (_newton, "_span"),
+        "first subspace (L-BFGS)": (_newton._Problem, "approach"),
+        "scikit-learn": (_newton.SubspacePath, "start_from_lbfgs"),
+        "preconditioner": (_newton.ByRows, "__init__"),
+        "its Cholesky factors": (_newton, "factor"),
+        "products with the Hessian": (_newton._Problem, "curve"),
+        "applying the preconditioner": (_newton.ByRows, "solve"),
+        "line search": (_newton._Problem, "_search"),
     }
     originals = {name: getattr(owner, attribute) for name, (owner, attribute) in watch.items()}
 
@@ -301,34 +299,15 @@ def compare(
     return Comparison(name, table, descent / [[1], [minimum]] - [[0], [1]])
 
 
-def refit(X: np.ndarray, codes: np.ndarray, train: np.ndarray) -> Table:
-    """Return the cost of the fit on all rows, with and without the start from the fit on rows `train`."""
-    known = np.unique(codes[train])
-    first_cost, first = cpu(lambda: SoftmaxRegression().fit(X[train], codes[train]))
-    W = np.zeros((codes.max() + 1, X.shape[1]), dtype=np.float32)
-    b = np.zeros(len(W), dtype=np.float32)
-    W[known], b[known] = first.coef_, first.intercept_
-    cold = cpu(lambda: SoftmaxRegression().fit(X, codes))[0]
-    warm = cpu(lambda: SoftmaxRegression().fit(X, codes, start=(W, b)))[0]
-    table = Table(title=f"the fit on {len(X)} rows of {len(W)} classes, from that of the validation stage")
-    for column in ("fit", "rows", "classes", "CPU s", "ratio"):
-        table.add_column(column, justify="left" if column == "fit" else "right")
-    table.add_row("validation stage", str(len(train)), str(len(known)), f"{first_cost:.2f}", "")
-    for way, cost in (("all rows", cold), ("all rows, from that start", warm)):
-        table.add_row(way, str(len(X)), str(len(W)), f"{cost:.2f}", f"{cost / cold:.2f}")
-    return table
-
-
-def on_cub(folder: str, features: str, *, at_length: bool) -> Iterator[Comparison | Table]:
+def on_cub(folder: str, features: str, *, at_length: bool) -> Iterator[Comparison]:
     """Yield what is measured on rows of CUB; the test rows stay sealed."""
     protocol = Protocol(read_xlsa17(folder, features=features), seed=1002)
-    training, held = protocol.training(), protocol.training_hold_out()
+    training = protocol.training()
     codes = np.unique(training.y, return_inverse=True)[1]
     others, _ = resample(training.X, codes, 2000, len(np.unique(codes)))
     yield compare("CUB", training.X, codes, others, at_length=at_length)
     if at_length:
         return
-    yield refit(training.X, codes, held.seen_train)
     X, joined = resample(training.X, codes, 19832, 40)
     yield compare("AWA's size, from CUB", X[:19832], joined[:19832], X[19832:])
     yield from without_correlation()
@@ -386,8 +365,8 @@ def main() -> None:
     with threadpool_limits(limits=1):  # CPU time of one thread is compared
         folder, at_length = arguments.folder, arguments.full
         for found in on_cub(folder, arguments.features, at_length=at_length) if folder else on_generated():
-            console.print(found.table if isinstance(found, Comparison) else found)
-            compared += [found] if isinstance(found, Comparison) else []
+            console.print(found.table)
+            compared.append(found)
     if arguments.plot:
         draw_descents(compared, arguments.plot)
 

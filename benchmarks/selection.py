@@ -42,7 +42,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 import plotting
-from cosmo.classifier.combinations import CalibratedStacking, GatedMixture
+from cosmo.classifier.combinations import WAYS, CalibratedStacking, GatedMixture
 from cosmo.data import read_predictions
 from cosmo.data.splits import gating_split
 from cosmo.gates import ConfidenceGate, Gate
@@ -56,7 +56,6 @@ from cosmo.paper.grid_search import (
     resample_thresholds,
     sampled_search,
 )
-from cosmo.paper.trials import RULES
 
 # rows of seen and unseen classes, numbers of classes; validation, then test
 SHAPES = {
@@ -241,7 +240,7 @@ def study(validation: ExpertOutputs, test: ExpertOutputs) -> dict[str, tuple[flo
     validation, test = fresh(validation), fresh(test)
     found = {}
     for name in STUDY:
-        rule = clone(RULES[name]).fit(validation)
+        rule = clone(WAYS[name]).fit(validation)
         curve, threshold = rule.curve(test), rule.operating_point_.threshold
         at_best = rule.curve(validation).at(threshold).acc_h
         found[name] = at_best, curve.area, *curve.at(threshold), *gate_measures(rule, validation)
@@ -252,7 +251,7 @@ def study_by_grid(validation: ExpertOutputs, test: ExpertOutputs, grid: Grid) ->
     """Return the same by the authors' grids on full matrices; of test, the areas only."""
     found = {}
     for name in STUDY:
-        rule = clone(RULES[name])
+        rule = clone(WAYS[name])
         if isinstance(rule, CalibratedStacking):
             found[name] = stacking_grid(rule, validation, test)
             continue
@@ -280,7 +279,7 @@ def stacking_grid(
     return float(on_validation[:, 2].max()), sampled_ausuc(on_test[:, 1], on_test[:, 0])
 
 
-STUDY = [name for name in RULES if name != "own gate"]  # which needs an expert that detects novelty
+STUDY = [name for name in WAYS if name != "own gate"]  # which needs an expert that detects novelty
 
 
 def studies(*, full: bool) -> Table:

@@ -50,7 +50,7 @@ _TAIL = 0.3  # how much of the spread of all other rows preconditions a class
 class SubspacePath:
     """Growing subspaces of the features, spanned by the orthonormal columns of `basis`, and the solution."""
 
-    def __init__(self, X: NDArray[Any], codes: Codes, C: float, W: Array | None, b: Array) -> None:
+    def __init__(self, X: NDArray[Any], codes: Codes, C: float) -> None:
         self.mean = X.mean(axis=0, dtype=np.float64)
         size = float(np.einsum("nd,nd->", X, X)) / len(X)
         if X.dtype == np.float32 and self.mean @ self.mean < 0.99 * size:
@@ -62,15 +62,7 @@ class SubspacePath:
         self.n_idle = 0  # steps since the gap last shrank
         self.basis = np.empty((X.shape[1], 0), dtype=np.float32)
         self.problem = _Problem(np.ones((len(X), 1), dtype=np.float32), codes, C)
-        if W is None:
-            self._begin(b[:, None])
-        else:
-            self._begin_at(W, b + W @ self.mean)
-
-    def _begin_at(self, W: Array, b: NDArray[Any]) -> None:
-        """Start at these weights, and intercepts for centred rows."""
-        self._extend(_span(W.T, 0.0))
-        self._begin(np.hstack([b.astype(np.float32)[:, None], W @ self.basis]))
+        self._begin(np.log(np.bincount(codes) / len(codes)).astype(np.float32)[:, None])
 
     def _begin(self, V: Array) -> None:
         V = V - V.mean(axis=0)
@@ -100,7 +92,9 @@ class SubspacePath:
             found = LogisticRegression(C=self.problem.C, tol=_HANDED_OVER).fit(self.X, self.problem.codes)
         self.problem.n_solved = _ON_TRIAL  # a diagonal preconditioner suffices
         W = found.coef_.astype(np.float32, copy=False)
-        self._begin_at(W, found.intercept_ + W @ self.offset)
+        b = found.intercept_ + W @ self.offset  # intercepts for centred rows
+        self._extend(_span(W.T, 0.0))
+        self._begin(np.hstack([b.astype(np.float32)[:, None], W @ self.basis]))
 
     def parameters(self) -> tuple[Array, NDArray[np.float64]]:
         """Return weights and intercepts for rows that are not centred."""

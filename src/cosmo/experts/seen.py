@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import Tags
@@ -123,15 +122,13 @@ class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]
         tags.input_tags.sparse = False
         return tags
 
-    def fit(self, X: Any, y: Any, *, start: tuple[ArrayLike, ArrayLike] | None = None) -> SoftmaxRegression:
+    def fit(self, X: Any, y: Any) -> SoftmaxRegression:
         """Fit the weights.
 
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
         y : array of shape (n_samples,)
-        start : pair of arrays of shape (n_classes, n_features) and (n_classes,), optional
-            Initial weights and intercepts, classes sorted; zeros for classes that are new.
 
         Returns
         -------
@@ -146,24 +143,14 @@ class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]
             raise ValueError(f"y has no label in row {missing[0]}; fill it in or drop the row")
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        n_classes = len(self.classes_)
-        if n_classes <= 2:
+        if len(self.classes_) <= 2:
             # Two classes share one row of weights; for a single class scikit-learn raises an error.
             plain = LogisticRegression(C=self.C, max_iter=2000).fit(rows, codes)
             self.coef_, self.intercept_, self.n_iter_ = plain.coef_, plain.intercept_, plain.n_iter_
             self.gap_ = np.nan
             return self
-        if start is None:
-            W, b = None, np.log(np.bincount(codes) / len(codes)).astype(np.float32)
-        else:
-            W, b = (np.asarray(part, dtype=np.float32) for part in start)
-            if W.shape != (n_classes, rows.shape[1]) or b.shape != (n_classes,):
-                raise ValueError(
-                    f"start must be arrays of shape {(n_classes, rows.shape[1])} and {(n_classes,)}, "
-                    f"got {W.shape} and {b.shape}"
-                )
-        path = SubspacePath(rows, codes, self.C, W, b)
-        if start is None and path.is_uncorrelated():
+        path = SubspacePath(rows, codes, self.C)
+        if path.is_uncorrelated():
             path.start_from_lbfgs()
         while path.gap > self.tol and path.n_steps < self.max_iter and path.n_idle < _PATIENCE:
             path.step(self.tol)
