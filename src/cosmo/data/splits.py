@@ -1,15 +1,14 @@
-"""The paper's cross-validation splits, and a test set that stays sealed until it is opened on purpose.
+"""Hold-out splits of the paper, and a protocol that seals the test set.
 
-Two stages share one recipe. At the *validation* stage some seen classes play unseen: experts learn from
-Seen-Train and are looked at on GZSL-Val = Seen-Val + Unseen-Val. There the gate is trained and every
-choice is made. At the *test* stage the experts learn from all training rows, and nothing is chosen.
+At the *validation* stage some seen classes are held out as unseen: experts are trained on Seen-Train, and the
+gate and all parameters are chosen on GZSL-Val. At the *test* stage experts are trained on all training rows.
 
 =============  ==========================================================================
-Seen-Train     rows of the training classes that the validation-stage experts learn from
+Seen-Train     training rows of the validation stage
 Seen-Val       other rows of the same classes
 Unseen-Val     rows of held-out classes
 GZSL-Val       Seen-Val, then Unseen-Val
-Gating-Val     rows 0, 3, 6, ... of GZSL-Val;  Gating-Train: its other rows
+Gating-Val     rows 0, 3, 6, ... of GZSL-Val; Gating-Train: its other rows
 Test           rows of seen classes held back by the data set, and rows of unseen classes
 =============  ==========================================================================
 """
@@ -34,22 +33,21 @@ __all__ = [
     "Samples",
     "SealedTestError",
     "authors_hold_out",
-    "class_folds",
     "further_folds",
     "gating_split",
     "hold_out",
 ]
 
 PUBLISHED_SEEDS = {"AWA1": 1003, "CUB": 1002, "SUN": 1004, "FLO": 1000}
-"""Seeds that the paper's code documents for the draw of Seen-Val."""
+"""Seeds of Seen-Val that the paper's code documents."""
 
 
 class SealedTestError(RuntimeError):
-    """Test rows or unseen classes were about to be used for fitting or selection."""
+    """Raised when test rows or unseen classes would be used for fitting or selection."""
 
 
 def gating_split(n_rows: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the positions of Gating-Train and Gating-Val within a GZSL-Val of `n_rows` rows.
+    """Return the positions of Gating-Train and Gating-Val within GZSL-Val.
 
     Examples
     --------
@@ -62,12 +60,12 @@ def gating_split(n_rows: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 @dataclass(frozen=True, eq=False)
 class HoldOut:
-    """Which rows the validation stage learns from and which it is looked at with.
+    """Row numbers of Seen-Train, Seen-Val and Unseen-Val.
 
     Parameters
     ----------
     seen_train, seen_val, unseen_val : array of int
-        Row numbers; see the table on top of this module.
+        See the table on top of this module.
 
     Examples
     --------
@@ -114,14 +112,14 @@ class HoldOut:
         position = pd.Index(np.asarray(rows))
         parts = [position.get_indexer(part) for part in (self.seen_train, self.seen_val, self.unseen_val)]
         if any((part < 0).any() for part in parts):
-            raise ValueError("the hold-out names rows outside the given ones")
+            raise ValueError("the hold-out has rows outside the subset")
         return HoldOut(*parts)
 
     def check(self, labels: Iterable[Hashable]) -> None:
-        """Raise where the rows contradict the labels they are for."""
+        """Raise ValueError if the rows contradict the labels."""
         codes, _ = pd.factorize(as_class_index(labels))
         if max(part.max() for part in (self.seen_train, self.gzsl_val)) >= len(codes):
-            raise ValueError(f"the hold-out points beyond the {len(codes)} rows given")
+            raise ValueError(f"the hold-out points beyond the {len(codes)} rows")
         if np.intersect1d(codes[self.seen_train], codes[self.unseen_val]).size:
             raise ValueError("a class held out as unseen has rows in seen_train")
         if np.setdiff1d(codes[self.seen_val], codes[self.seen_train]).size:
@@ -136,10 +134,15 @@ def hold_out(
     Parameters
     ----------
     labels : sequence of length n_samples
-    classes : float
-        Share of the classes that play unseen (at least one, and one stays).
-    rows : float
-        Share of every remaining class's rows that become Seen-Val; a class keeps at least one row.
+    classes : float, default=1/3
+        Share of classes held out as unseen: at least one, and not all.
+    rows : float, default=1/4
+        Share of rows of each other class for Seen-Val; at least one row stays in Seen-Train.
+    seed : int, default=0
+
+    Returns
+    -------
+    HoldOut
 
     Examples
     --------
@@ -156,39 +159,25 @@ def hold_out(
     return _hold_out_classes(codes, held, rows, generator)
 
 
-def class_folds(
-    labels: Iterable[Hashable], n_splits: int = 3, *, rows: float = 1 / 4, seed: int | None = 0
-) -> list[HoldOut]:
-    """Return hold-outs in which every class plays unseen exactly once.
-
-    Examples
-    --------
-    >>> [len(held.unseen_val) for held in class_folds(list("aabbccdd"), n_splits=2)]
-    [4, 4]
-    """
-    codes, n_classes = _factorize(labels)
-    _check_share(rows=rows)
-    n_splits = as_number(n_splits, name="n_splits", whole=True)
-    if not 2 <= n_splits <= n_classes:
-        raise ValueError(f"n_splits must be between 2 and the number of classes, {n_classes}; got {n_splits}")
-    generator = np.random.default_rng(seed)
-    fold = generator.permutation(n_classes) % n_splits
-    return [_hold_out_classes(codes, fold == k, rows, generator) for k in range(n_splits)]
-
-
 def further_folds(
     labels: Iterable[Hashable], first: HoldOut, n_folds: int, *, seed: int | None = 0
 ) -> list[HoldOut]:
-    """Return hold-outs in which every class that `first` keeps plays unseen once.
+    """Return hold-outs in which every class of `first.seen_train` is held out once.
 
-    None of them looks at a row of Gating-Val of `first`: a gate that learns from all can be measured there.
+    None of them validates on rows of Gating-Val of `first`, so a gate fitted on all can be evaluated there.
 
     Parameters
     ----------
     labels : sequence of length n_samples
     first : HoldOut
     n_folds : int
-        Number of hold-outs with `first`; 1 asks for no others.
+        Number of hold-outs, including `first`.
+    seed : int, default=0
+
+    Returns
+    -------
+    list of HoldOut
+        `n_folds` - 1 of them.
 
     Examples
     --------
@@ -198,33 +187,31 @@ def further_folds(
     [['c'], ['a'], ['b']]
     """
     codes, n_classes = _factorize(labels)
-    kept = np.unique(codes[first.seen_train])
+    trained = np.unique(codes[first.seen_train])
     n_folds = as_number(n_folds, name="folds", whole=True)
-    if not 1 <= n_folds <= len(kept) + 1:
+    if not 1 <= n_folds <= len(trained) + 1:
         raise ValueError(
-            f"folds must be between 1 and {len(kept) + 1}, the number of classes that the first hold-out "
-            f"trains on, plus one; got {n_folds}"
+            f"folds must be between 1 and {len(trained) + 1}, one more than the classes that the first "
+            f"hold-out trains on; got {n_folds}"
         )
     generator = np.random.default_rng(seed)
-    fold = generator.permutation(len(kept)) % max(n_folds - 1, 1)
+    fold = generator.permutation(len(trained)) % max(n_folds - 1, 1)
     share = len(first.seen_val) / (len(first.seen_val) + len(first.seen_train))
     rows = np.setdiff1d(np.arange(len(codes)), first.gating_val)
-    found = []
+    folds = []
     for k in range(n_folds - 1):
-        held = np.isin(np.arange(n_classes), kept[fold == k])
+        held = np.isin(np.arange(n_classes), trained[fold == k])
         part = _hold_out_classes(codes[rows], held, share, generator)
         spare = first.gating_val[~held[codes[first.gating_val]]]
         train = np.union1d(rows[part.seen_train], spare)
-        found.append(HoldOut(train, rows[part.seen_val], rows[part.unseen_val]))
-    return found
+        folds.append(HoldOut(train, rows[part.seen_val], rows[part.unseen_val]))
+    return folds
 
 
 def authors_hold_out(split: Split, seed: int) -> HoldOut:
-    """Return the validation stage as the paper's authors draw it, row for row.
+    """Return the hold-out of the paper's authors, row for row.
 
-    Seen-Val has as many rows as `split.test_seen` (at most half of the candidates). The draw walks the
-    candidates in the order of a Python set of 1-based row numbers, filled in the order of the file;
-    that order is part of the published draw.
+    Seen-Val has as many rows as `split.test_seen`, but at most half of the candidates.
 
     Parameters
     ----------
@@ -232,9 +219,18 @@ def authors_hold_out(split: Split, seed: int) -> HoldOut:
         With `train` and `val`.
     seed : int
         `PUBLISHED_SEEDS` has those of the paper's code.
+
+    Returns
+    -------
+    HoldOut
+
+    References
+    ----------
+    Y. Atzmon and G. Chechik, "Adaptive Confidence Smoothing for Generalized Zero-Shot Learning", CVPR 2019.
     """
     if split.train is None or split.val is None:
         raise ValueError("this split has no train / val classes; use hold_out instead")
+    # The iteration order of this set of 1-based rows is part of the published draw.
     trainval = set((split.trainval + 1).tolist())
     candidates = list(trainval.intersection((split.train + 1).tolist()))
     size = min(len(split.test_seen), len(candidates) // 2)
@@ -257,13 +253,13 @@ class Samples(NamedTuple):
 
 
 class Protocol:
-    """Hands out a data set's rows by purpose and keeps the test rows sealed.
+    """Access to the rows of a data set that opens the test set once, at the end.
 
     Parameters
     ----------
     dataset : GZSLDataset
-    seed : int
-        Draws Seen-Val (and, if the data set does not name validation classes, those too).
+    seed : int, default=0
+        Seed of Seen-Val and, if the data set has no validation classes, of those.
 
     Examples
     --------
@@ -293,20 +289,20 @@ class Protocol:
         self.opened = False
 
     def samples(self, rows: ArrayLike) -> Samples:
-        """Return training rows; test rows, and any row after the test was opened, raise."""
+        """Return training rows; raise SealedTestError for test rows or after `open_test`."""
         rows = np.asarray(rows)
         if rows.dtype.kind not in "iu":
             raise TypeError(f"rows must be row numbers, got {rows.dtype}; use np.flatnonzero on a mask")
         if self.opened:
             raise SealedTestError(
-                "the test set of this protocol is open: fitting or selection would look at it; "
-                "start over with a new Protocol"
+                "the test set of this protocol is open, so fitting and selection are over; "
+                "start again with a new Protocol"
             )
         outside = np.setdiff1d(rows, self.dataset.split.trainval)
         if outside.size:
             raise SealedTestError(
-                f"{outside.size} of {rows.size} rows are outside the training rows; they may not be used "
-                "for fitting or selection (open_test() hands out the test rows, once)"
+                f"{outside.size} of {rows.size} rows are outside the training rows; fitting and selection "
+                "must not use them (open_test() returns the test rows, once)"
             )
         return self._take(rows)
 
@@ -319,7 +315,7 @@ class Protocol:
         return self.hold_out.within(np.sort(self.dataset.split.trainval))
 
     def check_labels(self, labels: Iterable[Hashable]) -> None:
-        """Raise if any of `labels` is an unseen class: it may not appear in fitting or selection."""
+        """Raise SealedTestError if any label is an unseen class."""
         leaked = as_class_index(labels).intersection(self.dataset.unseen_classes)
         if len(leaked):
             raise SealedTestError(f"{leaked[0]!r} is an unseen class; its samples belong to the test only")
@@ -329,9 +325,9 @@ class Protocol:
         return self.dataset.features[self._test_rows()]
 
     def open_test(self) -> Samples:
-        """Break the seal: return the test rows (seen, then unseen), once; fitting is over after this."""
+        """Return the test rows, seen then unseen, once; `samples` raises afterwards."""
         if self.opened:
-            raise SealedTestError("the test set was opened already; one Protocol is for one evaluation")
+            raise SealedTestError("the test set was opened already; a Protocol is for one evaluation")
         rows = self._test_rows()
         self.opened = True
         return self._take(rows)
@@ -364,13 +360,14 @@ def _check_share(**shares: float) -> None:
 def _hold_out_classes(
     codes: NDArray[np.intp], held: NDArray[np.bool_], rows: float, generator: np.random.Generator
 ) -> HoldOut:
+    """Hold out classes by mask, and a share of the rows of each other class."""
     shuffled = generator.permutation(len(codes))
     shuffled = shuffled[np.argsort(codes[shuffled], kind="stable")]
     sizes = np.bincount(codes, minlength=len(held))
     rank = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    wanted = np.minimum(np.maximum(np.rint(sizes * rows), 1), sizes - 1)
+    n_val = np.minimum(np.maximum(np.rint(sizes * rows), 1), sizes - 1)
     by_class = np.repeat(np.arange(len(held)), sizes)
-    is_val = rank < wanted[by_class]
+    is_val = rank < n_val[by_class]
     is_held = held[by_class]
     seen_val = np.sort(shuffled[is_val & ~is_held])
     if len(seen_val) == 0:
