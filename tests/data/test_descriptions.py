@@ -73,7 +73,7 @@ def test_groups(tmp_path):
     ("name", "content", "message"),
     [
         ("d.csv", "", "the file is empty"),
-        ("d.csv", "class\ncat\n", "only classes"),
+        ("d.csv", "class\ncat\n", "the only column is 'class'"),
         ("d.csv", "class,legs\ncat,4\ncat,3\n", "described more than once: 'cat'"),
         ("d.csv", "class,text\ncat,x\ncat,y\n", "described more than once: 'cat'"),
         ("d.csv", "class,legs\ncat,4\nant,\n", "'ant', column 'legs' is empty"),
@@ -82,7 +82,7 @@ def test_groups(tmp_path):
         ("d.csv", "class,text\ncat,\nant,x\n", "class 'cat' has no text"),
         ("d.csv", "class,text,legs\ncat,x,4\nant,y,6\n", "column 'text' has no numbers"),
         ("d.json", "{}", "no class is described"),
-        ("d.json", '{"cat": "a", "cat": "b"}', "'cat' is there more than once"),
+        ("d.json", '{"cat": "a", "cat": "b"}', "'cat' occurs more than once"),
         ("d.json", '{"cat": "a", "ant": [1]}', "every class needs a text"),
         ("d.json", '{"cat": 1}', "every class needs a text"),
         ("d.json", '{"cat": " "}', "class 'cat' has no text"),

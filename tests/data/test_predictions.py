@@ -97,9 +97,9 @@ FAULTS = [
     ({"rows": [0, 6, 1]}, r"rows_test\.npz: rows has the number 0; numbers are 1-based: add 1"),
     ({"rows": [[4], [6], [1]]}, r"rows_test\.npz: rows must be a list of integers, got int64 \(3, 1\)"),
     ({"rows": [4.0, 6.0, 1.5]}, r"rows_test\.npz: rows must be a list of integers, got float64"),
-    ({"rows": [4, 6, 4]}, r"rows_test\.npz: rows must name each at most once"),
-    ({"seen_classes": [1, 1, 2]}, r"rows_test\.npz: seen_classes and unseen_classes must name each at most"),
-    ({"unseen_classes": [1, 4]}, r"rows_test\.npz: seen_classes and unseen_classes must name each at most"),
+    ({"rows": [4, 6, 4]}, r"rows_test\.npz: rows must be unique"),
+    ({"seen_classes": [1, 1, 2]}, r"rows_test\.npz: seen_classes and unseen_classes must be unique"),
+    ({"unseen_classes": [1, 4]}, r"rows_test\.npz: seen_classes and unseen_classes must be unique"),
     ({"y": [4, 1]}, r"rows_test\.npz: y must be a class of the stage for each of the 3 rows"),
     ({"y": [4, 1, 3]}, r"rows_test\.npz: y must be a class of the stage"),
     ({"y": ["4", "1", "2"]}, r"rows_test\.npz: y must be a list of integers"),
@@ -166,7 +166,7 @@ class TestFaults:
     def test_file_of_another_kind(self, folder: Path, content: bytes) -> None:
         (folder / "rows_test.npz").write_bytes(content)
         with pytest.raises(
-            DataError, match=r"rows_test\.npz: cannot be read as an npz file .*fetch it again"
+            DataError, match=r"rows_test\.npz: cannot be read as an npz file .*download it again"
         ):
             read_predictions(folder, "test")
 

@@ -1,4 +1,4 @@
-"""`GZSLDataset`: samples, labels, class descriptions and the split, checked once on construction."""
+"""Data sets: samples, labels, class descriptions and a split."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class ItemError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Which rows are for what: 0-based row numbers under the names of the proposed splits.
+    """Row numbers, from 0, of training and test rows.
 
     Parameters
     ----------
     trainval, test_seen, test_unseen : array of int
-        Training rows; held-back rows of the same classes; rows of the classes without training rows.
-    train, val : array of int, optional
-        Class-wise split into training and validation classes. As distributed these **contain rows
-        of** `test_seen`; `cosmo.data.splits` removes them.
+        Training rows; test rows of the same classes; rows of the unseen classes.
+    train, val : array of int, default=None
+        Rows of training and validation classes. As published they contain rows of `test_seen`, which
+        `cosmo.data.splits` removes.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Split:
             raise DataError("split.train and split.val come together: give both or neither")
 
     def check(self, codes: NDArray[np.intp], classes: pd.Index) -> None:
-        """Raise `DataError` where rows or classes overlap that must not."""
+        """Raise DataError if rows or classes overlap."""
         n = len(codes)
         for part in fields(self):
             rows = getattr(self, part.name)
@@ -74,7 +74,7 @@ class Split:
             if len(outside):
                 raise DataError(f"split.{part.name} points to row {outside[0]}, but there are {n} samples")
         if self.trainval.size == 0:
-            raise DataError("split.trainval is empty: there is nothing to learn from")
+            raise DataError("split.trainval is empty: there are no training rows")
         self._disjoint(("trainval", "test_seen"), ("trainval", "test_unseen"), ("test_seen", "test_unseen"))
         trained = np.unique(codes[self.trainval])
         both = np.intersect1d(trained, codes[self.test_unseen])
@@ -111,23 +111,23 @@ class Split:
 
 
 class GZSLDataset:
-    """A generalized zero-shot task.
+    """A data set for generalized zero-shot learning, validated on construction.
 
     Parameters
     ----------
     features : array of shape (n_samples, n_features)
-        Kept as float32; a float32 or memory-mapped array is not copied.
+        Converted to float32; a float32 or memory-mapped array is not copied.
     labels : sequence of hashable, length n_samples
         Class of each sample: strings, or integers in any range.
     descriptions : DataFrame of shape (n_classes, n_attributes)
-        Index = class label. Two column levels mean (group, attribute).
+        Index = class label. Two column levels are (group, attribute).
     split : Split
-        Rows for training and for testing. Classes without a row in `split.trainval` are unseen.
-    sample_names, texts : sequence of str, optional
+        Training and test rows. Classes without a row in `split.trainval` are unseen.
+    sample_names, texts : sequence of str, default=None
         One entry per sample.
-    images : array of shape (n_samples, height, width[, channels]), optional
-        Pictures to show beside a prediction.
-    name : str
+    images : array of shape (n_samples, height, width[, channels]), default=None
+        Shown in reports.
+    name : str, default="data"
         Shown in reports.
 
     Examples
@@ -185,14 +185,13 @@ class GZSLDataset:
         )
 
     def described_by(self, descriptions: pd.DataFrame) -> GZSLDataset:
-        """Return the same samples and split with other descriptions of the same classes."""
+        """Return the data set with other descriptions of the same classes."""
         return self._with(self.features, descriptions)
 
     def with_roots(self) -> GZSLDataset:
-        """Return the same data set with square roots of features, which may not be negative.
+        """Return the data set with square roots of features, which must not be negative.
 
-        Features after a rectifier are many small values and few large ones; linear experts do better on
-        their roots.
+        Features after a rectifier are skewed; linear experts are more accurate on their roots.
         """
         if self.features.min(initial=0) < 0:
             row, column = np.argwhere(self.features < 0)[0]
@@ -226,7 +225,7 @@ class GZSLDataset:
 
     @property
     def unseen_classes(self) -> pd.Index:
-        """Classes known by their description only, in the order of the table."""
+        """Classes without training rows, in the order of the table."""
         return self.classes[~self._is_seen]
 
     @property

@@ -1,4 +1,4 @@
-"""What classes are: numbers or a text for each, read from a file."""
+"""Readers of class descriptions: attributes or a text for each class."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def read_descriptions(path: str | os.PathLike[str]) -> pd.DataFrame | pd.Series:
     Parameters
     ----------
     path : path
-        A table, see `read_table`: classes in the column "class" or "label", else in the first, and
-        either columns of numbers, one for each attribute, or one column of texts. If all attributes are
-        called `group::attribute` they get two column levels. Or a JSON object from class to a text, to
-        a list of numbers, or to an object from attribute to number.
+        A table (see `read_table`) with classes in the column "class" or "label", else in the first, and
+        either numeric columns, one per attribute, or one column of texts. Columns named
+        `group::attribute` get two levels. Or a JSON object from class to a text, a list of numbers, or an
+        object from attribute to number.
 
     Returns
     -------
     DataFrame of shape (n_classes, n_attributes), float32, or Series of str
-        Index = class: int if all are whole numbers in a table, else str.
+        Index = class: int if all classes of a table are integers, else str.
 
     Raises
     ------
     DataError
-        Naming the file, and the class and attribute of what cannot be used.
+        Naming the file, the class and the attribute that cannot be used.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def read_descriptions(path: str | os.PathLike[str]) -> pd.DataFrame | pd.Series:
     classes = as_labels(table[column], str(path))
     rest = table.drop(columns=column)
     if rest.shape[1] == 0:
-        raise DataError(f"{path}: only classes ({column!r}), nothing that describes them")
+        raise DataError(f"{path}: the only column is {column!r}; add columns that describe the classes")
     texts = [name for name in rest.columns if not has_numbers(rest[name])]
     if texts and rest.shape[1] > 1:
         raise DataError(
@@ -69,12 +69,21 @@ def read_descriptions(path: str | os.PathLike[str]) -> pd.DataFrame | pd.Series:
 
 
 def match_labels(labels: Iterable[Hashable], classes: pd.Index) -> pd.Index:
-    """Return labels as they are written in `classes`, where one has 1 and the other "1".
+    """Return labels with the types of `classes`, such as "1" for 1.
+
+    Parameters
+    ----------
+    labels : sequence of hashable
+    classes : Index
+
+    Returns
+    -------
+    Index
 
     Raises
     ------
     DataError
-        Naming labels without a description, and what is described instead.
+        Naming the labels without a description.
 
     Examples
     --------
@@ -87,34 +96,34 @@ def match_labels(labels: Iterable[Hashable], classes: pd.Index) -> pd.Index:
     missing = index.isna()
     if missing.any():
         raise DataError(f"labels have none in row {missing.argmax()}; fill it in or drop the row")
-    written = {str(name): name for name in classes}
-    if len(written) == len(classes):
-        places = [written.get(str(label)) for label in index]
-        if None not in places:
-            return pd.Index(places)
-    strangers = index[~index.isin(classes) & ~index.astype(str).isin(list(written))].unique()
+    by_text = {str(name): name for name in classes}
+    if len(by_text) == len(classes):
+        matches = [by_text.get(str(label)) for label in index]
+        if None not in matches:
+            return pd.Index(matches)
+    undescribed = index[~index.isin(classes) & ~index.astype(str).isin(list(by_text))].unique()
     raise DataError(
-        f"{len(strangers)} classes of samples have no description: {listed(strangers)}; "
-        f"described are {listed(classes)}: add what is missing, or correct the labels"
+        f"{len(undescribed)} classes of samples have no description: {listed(undescribed)}; "
+        f"described are {listed(classes)}: add descriptions, or correct the labels"
     )
 
 
 def _json_object(path: Path) -> dict[str, Any] | None:
-    """Return the object in a JSON file, or None if it holds something else or cannot be read."""
+    """Return the object in a JSON file, or None if it is not an object or cannot be read."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
-            raise DataError(f"{path}: {twice!r} is there more than once; keep one")
+            raise DataError(f"{path}: {twice!r} occurs more than once; keep one")
         return found
 
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=unique)
     except DataError:
         raise
-    except (OSError, ValueError, RecursionError):  # which the reader of tables words
+    except (OSError, ValueError, RecursionError):  # reported by the reader of tables
         return None
     return document if isinstance(document, dict) else None
 

@@ -1,4 +1,4 @@
-"""Published predictions of experts: a matrix per stage, and which images its rows are."""
+"""Published predictions of experts, for the rows of a stage."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ __all__ = ["StagePredictions", "read_predictions", "stack_predictions"]
 
 @dataclass(frozen=True, eq=False)
 class StagePredictions:
-    """What an expert predicted at one stage.
+    """Predictions of an expert at the validation or test stage.
 
     Parameters
     ----------
     rows : array of int, shape (n_rows,)
-        Row of the data set, from 0.
+        Rows of the data set, from 0.
     y : array of int, shape (n_rows,)
         True class id (1-based position in `allclasses_names`).
     seen_classes, unseen_classes : array of int
         Class ids of the stage.
     proba : DataFrame of float32, shape (n_rows, n_seen + n_unseen)
-        Index = `rows`, columns = class ids in increasing order. As published: what the expert gave to the
-        dummy column or to classes outside the stage is gone, so a row may sum to less than one.
-    seed : int or None
-        Seed of the authors' draw of seen validation rows, where the file tells it.
+        Index = `rows`, columns = class ids in increasing order. Classes outside the stage are left out,
+        so a row may sum to less than one.
+    seed : int, default=None
+        Seed of the authors' draw of Seen-Val, if the file has it.
 
     Examples
     --------
@@ -61,9 +61,12 @@ def read_predictions(folder: str | os.PathLike[str], stage: Literal["val", "test
     folder : path
         Holds `pred_gzsl_<stage>.npz` with `pred_<stage>` (n_rows x (1 + n_classes): the column is the class
         id, column 0 a dummy) and `rows_<stage>.npz` with `rows` (1-based), `y`, `seen_classes`,
-        `unseen_classes` (class ids) and, optionally, `seen_val_seed`. Nothing in them is unpickled.
+        `unseen_classes` (class ids) and, optionally, `seen_val_seed`.
     stage : {"val", "test"}
-        Validation or test.
+
+    Returns
+    -------
+    StagePredictions
 
     Raises
     ------
@@ -87,18 +90,18 @@ def read_predictions(folder: str | os.PathLike[str], stage: Literal["val", "test
     seen, unseen = about.ids("seen_classes"), about.ids("unseen_classes")
     for entry, ids in (("rows", rows), ("seen_classes and unseen_classes", np.concatenate([seen, unseen]))):
         if len(np.unique(ids)) != len(ids):
-            raise about.error(entry, "must name each at most once; drop the repetitions")
+            raise about.error(entry, "must be unique; drop the repetitions")
     classes = np.sort(np.concatenate([seen, unseen]))
     if len(y) != len(rows) or not np.isin(y, classes).all():
         raise about.error("y", f"must be a class of the stage for each of the {len(rows)} rows; correct it")
 
     predicted = _Archive.load(Path(folder, f"pred_gzsl_{stage}.npz"))
-    values = _probabilities(predicted, f"pred_{stage}")
+    values = predicted.probabilities(f"pred_{stage}")
     if len(values) != len(rows) or not classes.size or values.shape[1] <= classes[-1]:
         raise predicted.error(
             f"pred_{stage}",
             f"has shape {values.shape}, but {about.path.name} lists {len(rows)} rows and class ids up to "
-            f"{classes.max(initial=0)} (and column 0 is a dummy); take both files from the same expert",
+            f"{classes.max(initial=0)} (column 0 is a dummy); take both files from the same expert",
         )
     return StagePredictions(
         rows=rows,
@@ -106,7 +109,7 @@ def read_predictions(folder: str | os.PathLike[str], stage: Literal["val", "test
         seen_classes=seen,
         unseen_classes=unseen,
         proba=pd.DataFrame(values[:, classes].astype(np.float32), index=rows, columns=classes),
-        seed=_seed(about, "seen_val_seed"),
+        seed=about.seed("seen_val_seed"),
     )
 
 
@@ -117,14 +120,15 @@ def stack_predictions(
 
     Parameters
     ----------
-    folder, classes
-        As for `expert_from_predictions`.
+    folder : path
+        Files of both stages, see `read_predictions`.
+    classes : sequence of hashable, default=None
+        Labels of the class ids 1, 2, ..., as in `allclasses_names`; by default the ids.
 
     Returns
     -------
     DataFrame of float32, shape (n_val_rows + n_test_rows, n_classes)
-        Index = 0-based row of the data set, columns = class labels in the order of their ids; 0 where a
-        class is not part of the row's stage.
+        Index = 0-based row of the data set; 0 where a class is not part of the row's stage.
 
     Examples
     --------
@@ -161,7 +165,7 @@ def stack_predictions(
 
 @dataclass(frozen=True)
 class _Archive:
-    """Arrays of an npz file, with checks that know the file's name."""
+    """Arrays of an npz file, with errors that name the file."""
 
     path: Path
     entries: dict[str, NDArray[Any]]
@@ -177,10 +181,10 @@ class _Archive:
                 return cls(path, {entry: archive[entry] for entry in archive.files})
         except DataError:
             raise
-        except Exception as error:  # what a damaged file raises depends on where it is damaged
+        except Exception as error:  # depends on where the file is damaged
             raise DataError(
                 f"{path}: cannot be read as an npz file of plain arrays ({type(error).__name__}: {error}); "
-                "fetch it again, or save it with numpy.savez from arrays of numbers"
+                "download it again, or save arrays of numbers with numpy.savez"
             ) from error
 
     def error(self, entry: str, problem: str) -> DataError:
@@ -204,20 +208,16 @@ class _Archive:
             )
         return values.astype(np.intp)
 
+    def seed(self, entry: str) -> int | None:
+        if entry not in self.entries:
+            return None
+        values = self.entries[entry]
+        if values.size != 1 or values.dtype.kind not in "iu":
+            raise self.error(entry, f"must be one integer, got {values.dtype} {values.shape}; correct it")
+        return int(values.item())
 
-def _seed(archive: _Archive, entry: str) -> int | None:
-    if entry not in archive.entries:
-        return None
-    values = archive.entry(entry)
-    if values.size != 1 or values.dtype.kind not in "iu":
-        raise archive.error(
-            entry, f"must be one integer, got {values.dtype} {values.shape}; correct or drop it"
-        )
-    return int(values.item())
-
-
-def _probabilities(archive: _Archive, entry: str) -> NDArray[Any]:
-    try:
-        return check_probabilities(archive.entry(entry), name=entry, joint=True)
-    except ValueError as error:
-        raise DataError(f"{archive.path}: {error}; the layout needs probabilities, not scores") from error
+    def probabilities(self, entry: str) -> NDArray[Any]:
+        try:
+            return check_probabilities(self.entry(entry), name=entry, joint=True)
+        except ValueError as error:
+            raise DataError(f"{self.path}: {error}; expected probabilities, not scores") from error

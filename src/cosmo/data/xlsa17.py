@@ -1,4 +1,4 @@
-"""The MATLAB layout of the "proposed splits" benchmark (xlsa17): a file of samples and a file of classes."""
+"""Reader and writer of the "proposed splits" benchmark (xlsa17), in MATLAB files."""
 
 from __future__ import annotations
 
@@ -56,27 +56,25 @@ def read_xlsa17(
 ) -> GZSLDataset:
     """Read a folder of the proposed-splits benchmark.
 
-    MATLAB files up to version 7 and version 7.3 (HDF5) are read; nothing in them is executed.
+    MATLAB files of versions 4 to 7.3 (HDF5) are read.
 
     Parameters
     ----------
     folder : path
         Holds `<features>.mat` and `<descriptions>.mat`.
-    features : str
+    features : str, default="res101"
         File with `features` (n_features x n_samples), `labels` (n_samples x 1, the 1-based position in
         `allclasses_names`) and, optionally, `image_files`.
-    descriptions : str
+    descriptions : str, default="att_splits"
         File with `att` (n_attributes x n_classes), `allclasses_names`, the 1-based rows `trainval_loc`,
         `test_seen_loc`, `test_unseen_loc` and, optionally, `train_loc`, `val_loc`, `original_att`.
-    attributes : path, optional
-        Text file with the line `group::attribute` for each column of the descriptions, in their order;
-        the lines may be numbered. Without it the columns of CUB, AWA and SUN, known by the name of the
-        data set and their number, get their groups; others are numbered from 0.
-    original : bool
-        Describe classes by `original_att` instead of `att`. In a table of percentages (0 to 100) an
-        entry of -1 means "not asked" (AWA has four); it is replaced by the mean of that attribute over
-        the classes that have it. `att` is never altered, even where it was normalised from such a table.
-    name : str, optional
+    attributes : path, default=None
+        Text file with a line `group::attribute`, optionally numbered, for each attribute. Without it,
+        attributes of CUB, AWA and SUN get their known groups, and others are numbered from 0.
+    original : bool, default=False
+        Describe classes by `original_att` instead of `att`. In a table of percentages, -1 means missing
+        (AWA has four such entries) and is replaced by the mean of the attribute over the other classes.
+    name : str, default=None
         Name of the data set; by default that of the folder.
 
     Returns
@@ -88,6 +86,11 @@ def read_xlsa17(
     ------
     DataError
         Naming the file and the field that cannot be used.
+
+    References
+    ----------
+    Y. Xian et al., "Zero-Shot Learning - A Comprehensive Evaluation of the Good, the Bad and the Ugly",
+    TPAMI 2018.
 
     Examples
     --------
@@ -125,9 +128,9 @@ def read_xlsa17_split(
     ----------
     folder : path
         Holds `<labels>.mat` and `<descriptions>.mat`.
-    labels : str
-        File with `labels`; its other fields are not read.
-    descriptions : str
+    labels : str, default="res101"
+        File with `labels`.
+    descriptions : str, default="att_splits"
         File with `allclasses_names` and the `*_loc` fields, see `read_xlsa17`.
 
     Returns
@@ -136,18 +139,6 @@ def read_xlsa17_split(
         Class name of each row.
     split : Split
         Row numbers in the order of the file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> table = pd.DataFrame([[1, 0], [0, 1], [1, 1]], index=["cat", "dog", "fox"])
-    >>> data = GZSLDataset(np.eye(5, 4), ["cat", "cat", "dog", "dog", "fox"], table,
-    ...                    Split(trainval=[2, 0], test_seen=[1, 3], test_unseen=[4]))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_xlsa17(data, folder)
-    ...     labels, split = read_xlsa17_split(folder)
-    >>> list(labels), split.trainval
-    (['cat', 'cat', 'dog', 'dog', 'fox'], array([2, 0]))
     """
     folder = Path(folder)
     samples = _open(folder, labels, "labels", ("labels",), holds="labels")
@@ -164,37 +155,24 @@ def write_xlsa17(
     features: str = "res101",
     descriptions: str = "att_splits",
 ) -> None:
-    """Write a data set as MATLAB (version 5) files that `read_xlsa17` reads back.
+    """Write a data set as MATLAB (version 5) files that `read_xlsa17` reads.
 
-    Features, labels, descriptions, split and sample names survive; labels come back as strings. Column
-    names survive only with two levels: they go to `attributes.txt`, to be read with
-    `attributes=folder/attributes.txt`. Pictures and texts have no place in this layout and are left out.
-    Files appear under their names only when all are complete.
+    Labels become strings. Columns in groups go to `attributes.txt`, to be read with
+    `attributes=folder/attributes.txt`; other column names, images and texts are not stored.
 
     Parameters
     ----------
     dataset : GZSLDataset
         Its descriptions are written as both `att` and `original_att`.
     folder : path
-        Made if need be; files of the same names are replaced.
-    features, descriptions : str
+        Created if necessary; files of the same names are replaced, all or none.
+    features, descriptions : str, default="res101" and "att_splits"
         Names of the two files, without `.mat`.
 
     Raises
     ------
     DataError
         If a matrix has 2 GB or more, or a name cannot be stored in a MATLAB file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> table = pd.DataFrame([[1, 0], [0, 1], [1, 1]], index=["cat", "dog", "fox"])
-    >>> data = GZSLDataset(np.eye(5, 4), ["cat", "cat", "dog", "dog", "fox"], table,
-    ...                    Split(trainval=[2, 0], test_seen=[1, 3], test_unseen=[4]))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_xlsa17(data, folder)
-    ...     sorted(os.listdir(folder))
-    ['att_splits.mat', 'res101.mat']
     """
     names = _mat_name(features), _mat_name(descriptions)
     if names[0] == names[1] or any(Path(name).name != name for name in names):
@@ -205,9 +183,7 @@ def write_xlsa17(
 
 
 def known_groups(dataset: str, n_attributes: int) -> pd.MultiIndex | None:
-    """Return the columns (group, number) of a benchmark's attributes.
-
-    Other tables have no known groups; for those the result is None.
+    """Return the columns (group, number) of a benchmark's attributes, or None.
 
     Examples
     --------
@@ -232,6 +208,7 @@ def _open(folder: Path, stem: str, option: str, fields: Sequence[str], *, holds:
 
 
 def _advice(folder: Path, option: str, field: str) -> str:
+    """Return which file has a field, for a message."""
     if not folder.is_dir():
         return "the folder does not exist either"
     files = sorted(folder.glob("*.mat"))
@@ -332,7 +309,7 @@ def _read_attributes(path: Path, n_attributes: int) -> pd.MultiIndex:
     if len(pairs) != n_attributes:
         raise DataError(
             f"{path}: {len(pairs)} attributes named, but the descriptions have {n_attributes} columns; "
-            "one line is needed for each"
+            "give one line for each"
         )
     return pd.MultiIndex.from_tuples(list(_unique(pairs)), names=["group", "attribute"])
 
