@@ -43,7 +43,7 @@ def test_good_data(fruit: Path, capsys: pytest.CaptureFixture[str]):
         "14 seen, 3 unseen",
         "20 to 20 samples",
         "unseen expert eszsl",
-        "this can be fitted",
+        "a model can be trained",
     ):
         assert text in output.out
     assert "warning" not in output.out

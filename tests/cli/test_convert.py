@@ -74,8 +74,8 @@ class TestRefusals:
 
     def test_target_that_is_there(self, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         (tmp_path / "notes.txt").write_text("mine")
-        assert "is there already; name a new folder" in self.refused(capsys, folder, tmp_path)
-        assert "is there already" in self.refused(capsys, folder, folder)
+        assert "exists already; choose a new folder" in self.refused(capsys, folder, tmp_path)
+        assert "exists already" in self.refused(capsys, folder, folder)
 
     def test_source(self, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         assert "no such folder" in self.refused(capsys, tmp_path / "no", tmp_path / "new")

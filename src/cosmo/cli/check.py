@@ -31,8 +31,8 @@ def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
     options = argparse.ArgumentParser(
         prog="cosmo check",
-        description="Validate samples and descriptions: classes, missing descriptions, leaks, and which\n"
-        "expert to begin with. Nothing is trained or written.",
+        description="Check samples and descriptions: missing descriptions, damaged samples, leaks; suggest an\n"
+        "unseen expert. Nothing is trained or written.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         console.print()
     for finding in findings:
         console.print(Text.assemble((f"{finding.level}: ", _COLOURS[finding.level]), finding.text))
-    console.print("\nthis can be fitted: cosmo fit" if status == 0 else "\nthis cannot be fitted as it is")
+    console.print("\na model can be trained: cosmo fit" if status == 0 else "\nno model can be trained")
     return status
 
 

@@ -1,4 +1,4 @@
-"""`cosmo convert`: data to and from the benchmark layout (xlsa17)."""
+"""`cosmo convert`: convert data sets to and from the benchmark layout (xlsa17)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ examples:
   cosmo convert cub xlsa17/CUB-again             and back
 
 A plain folder has features.npz (X, y), descriptions.csv (class, attributes), split.csv (part, row from 0)
-and, where samples have names or texts, samples.csv. Features, labels, descriptions, split and names come
-through both ways unchanged, bit by bit. Of att and original_att one is taken, and written back as both; the
-MATLAB layout has no place for pictures and texts.
+and, where samples have names or texts, samples.csv. Features, labels, descriptions, split and names are
+converted without loss. Of att and original_att one is read, and written back as both; the MATLAB layout cannot
+store images and texts.
 """
 
 
@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
         prog="cosmo convert",
         description="Convert a data set between the MATLAB layout of the proposed splits (xlsa17) and plain\n"
-        "files. What SOURCE is, is found out; TARGET becomes the other.",
+        "files. The layout of SOURCE is detected; TARGET gets the other one.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
         help=".mat file of the samples, to read or to write (default %(default)s)")  # fmt: skip
     add("--descriptions", default="att_splits", metavar="NAME",
         help=".mat file of the classes, to read or to write (default %(default)s)")  # fmt: skip
-    add("--original", action="store_true", help="take original_att of the .mat file instead of att")
+    add("--original", action="store_true", help="read original_att of the .mat file instead of att")
     add("-q", "--quiet", action="store_true", help="no progress")
     return options
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     source, target = Path(args.source), Path(args.target)
     to_plain = _is_xlsa17(source)
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-        raise DataError(f"{target} is there already; name a new folder, or remove it first")
+        raise DataError(f"{target} exists already; choose a new folder, or remove it first")
     with progress(quiet=args.quiet) as step:
         step(f"reading {source}")
         dataset = _read(source, args) if to_plain else read_plain(source)
@@ -70,8 +70,8 @@ def _is_xlsa17(source: Path) -> bool:
         raise DataError(f"{source} has both .mat files and features.npz; keep one kind in a folder")
     if not matlab and not plain:
         raise DataError(
-            f"{source}: neither .mat files nor features.npz; archives have a folder for each data set, such "
-            "as xlsa17/data/CUB"
+            f"{source}: neither .mat files nor features.npz; the archives have a folder for each data set, "
+            "such as xlsa17/data/CUB"
         )
     return matlab
 

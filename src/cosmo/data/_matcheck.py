@@ -1,9 +1,9 @@
 """Validation of MATLAB version 4 and 5 files before scipy reads them.
 
 `scipy.io.loadmat` trusts the types and sizes that a file declares: on some damaged files it ends the process
-or takes all memory instead of raising an error. Our case (scipy 1.17.1): `savemat` writes the 2 x 1 cell array
-of "cat" and "dog" in 288 bytes; with 5 instead of 1 in byte 144 (a sparse matrix instead of cells) `loadmat`
-ends with a segmentation fault, and so do 27 others of 988 changes of one byte.
+or takes all memory instead of raising an error. A case of our own (scipy 1.17.1): `savemat` writes the 2 x 1
+cell array of "cat" and "dog" in 288 bytes; with 5 instead of 1 in byte 144 (a sparse matrix instead of cells)
+`loadmat` ends with a segmentation fault, and so it does for 27 other of 988 changes of one byte.
 """
 
 from __future__ import annotations
