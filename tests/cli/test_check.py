@@ -109,7 +109,7 @@ class TestErrors:
         ("argv", "said"),
         [
             (["no.csv"], "no.csv: no such file"),
-            (["samples.csv"], "say by --descriptions FILE"),
+            (["samples.csv"], "by --descriptions FILE"),
             (["samples.csv", "--descriptions", "no.csv"], "no.csv: no such file"),
             (["samples.csv", "--descriptions", "descriptions.csv"], "there are no labels"),
             (["--label", "kind"], "no column 'kind' for labels"),

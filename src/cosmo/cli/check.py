@@ -31,8 +31,8 @@ def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
     options = argparse.ArgumentParser(
         prog="cosmo check",
-        description="Check samples and descriptions: missing descriptions, damaged samples, leaks; suggest an\n"
-        "unseen expert. Nothing is trained or written.",
+        description="Check samples and descriptions: missing descriptions, damaged samples, leaks; suggest\n"
+        "an unseen expert. Nothing is trained or written.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -17,8 +17,8 @@ examples:
 
 A plain folder has features.npz (X, y), descriptions.csv (class, attributes), split.csv (part, row from 0)
 and, where samples have names or texts, samples.csv. Features, labels, descriptions, split and names are
-converted without loss. Of att and original_att one is read, and written back as both; the MATLAB layout cannot
-store images and texts.
+converted without loss. Of att and original_att one is read, and written back as both; the MATLAB layout
+cannot store images and texts.
 """
 
 
