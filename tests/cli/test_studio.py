@@ -253,7 +253,7 @@ class TestStartAndStop:
         assert process.returncode == 130
         assert out == ""
         assert err.splitlines()[0].startswith("cosmo studio: warning: anybody who reaches 0.0.0.0")
-        assert err.splitlines()[1:] == ["cosmo: stopped; nothing was written half"]
+        assert err.splitlines()[1:] == ["cosmo: stopped; no incomplete file was written"]
 
     def test_port_is_the_next_that_is_free(self):
         with _listen("127.0.0.1", None) as first, _listen("127.0.0.1", None) as second:

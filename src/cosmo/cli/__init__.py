@@ -1,4 +1,4 @@
-"""The command line. Each command is a file; it is imported only when it is used."""
+"""The command line: one file per command, imported when the command is run."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["main"]
 
 COMMANDS = {
     "run": "train, evaluate every way of combining the experts, write a report",
-    "compare": "every zero-shot expert side by side: alone, stacked, inside COSMO",
-    "gates": "how well each gate tells samples of seen classes from the others",
-    "paper": "the tables and figures of the paper, beside what it prints",
-    "experts": "list the experts, where they come from and what they need",
-    "init": "your own data: a project file and a small example to start from",
-    "check": "what is wrong with samples and descriptions, and what to begin with",
-    "fit": "train on them and write a model to a file",
-    "evaluate": "how well a model does on labelled samples",
-    "predict": "classes of new samples, however many",
-    "explain": "how a sample gets its class, in words and as a picture",
+    "compare": "compare zero-shot experts: alone, stacked, inside COSMO",
+    "gates": "measure how well each gate tells seen from unseen classes",
+    "paper": "reproduce the tables and figures of the paper",
+    "experts": "list the experts, with references and requirements",
+    "init": "write an example project for your own data",
+    "check": "check samples and descriptions before training",
+    "fit": "train a model on your own samples",
+    "evaluate": "measure a model on labelled samples",
+    "predict": "predict the classes of samples, in files of any size",
+    "explain": "show how samples get their classes, step by step",
     "classes": "list a model's classes, add some by description, promote them",
-    "operate": "choose what seen and unseen classes may cost each other",
-    "studio": "look at a model in the browser, ask it, try new classes",
-    "show": "what a model is made of and how good it was on validation",
-    "convert": "data to and from the benchmark layout (xlsa17)",
-    "data": "fetch known benchmark archives",
+    "operate": "show or choose the operating point of a model",
+    "studio": "explore a model in the browser and try new classes",
+    "show": "print a model's card",
+    "convert": "convert data to and from the benchmark layout (xlsa17)",
+    "data": "list and download benchmark archives",
 }
 
 _MANUAL = """\
@@ -45,14 +45,15 @@ examples:
   cosmo run xlsa17/CUB --features res50
                                     a benchmark folder (two .mat files)
   cosmo run --repeats 5             five seeds, means with intervals
-  cosmo run --json -q | jq .results numbers for another program
-  cosmo init letters --kind images  a project of your own to start from; cd letters, then
+  cosmo run --json -q | jq .results figures for another program
+  cosmo init letters --kind images  an example project; then cd letters and
   cosmo check; cosmo fit; cosmo evaluate model.cosmo
 
 exit status:
   0 done   1 a bug (please report it)   2 wrong input or options   130 stopped by Ctrl-C
 
-`cosmo COMMAND --help` explains a command. Documentation: README.md and docs/.
+`cosmo COMMAND --help` describes a command; `python -m cosmo` is the same as `cosmo`.
+Documentation: README.md and docs/.
 """
 
 
@@ -62,9 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _main(argv)
         finally:
-            sys.stdout.flush()  # here, where a reader that went away can be caught
+            sys.stdout.flush()  # here, where the error of a closed pipe can be caught
     except BrokenPipeError:
-        # What is still buffered must not be tried again at exit.
+        # The buffered rest must not be written again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -88,9 +89,9 @@ def _main(argv: Sequence[str] | None) -> int:
         command = import_module(f"cosmo.cli.{name}")
         return int(command.run(command.parser().parse_args(arguments[1:])))
     except KeyboardInterrupt:
-        print("cosmo: stopped; nothing was written half", file=sys.stderr)
+        print("cosmo: stopped; no incomplete file was written", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # an OSError, but not about the input
+    except BrokenPipeError:  # an OSError, but not an error of the input
         raise
     except (ValueError, TypeError, OSError, MissingExtra) as error:
         print(f"cosmo {name}: {error}", file=sys.stderr)

@@ -8,19 +8,19 @@ import json
 import pandas as pd
 from rich.text import Text
 
-from cosmo.cli._options import add_project_options, load_project
+from cosmo.cli._options import add_project_options, add_quiet, load_project, make_parser
 from cosmo.cli._progress import PlainConsole, progress
 from cosmo.data.check import Finding, find_problems
 from cosmo.data.samples import ProjectData
 
 _EPILOG = """\
+exit status:
+  0 a model can be trained (there may be warnings)   2 it cannot
+
 examples:
   cosmo check                       the project in this folder
   cosmo check samples.csv --label species --descriptions species.csv
   cosmo check pictures --descriptions attributes.csv --test more-pictures
-
-exit status:
-  0 a model can be trained (there may be warnings)   2 it cannot
 """
 
 _SHOWN = 12
@@ -29,17 +29,16 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
 
 def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
-    options = argparse.ArgumentParser(
-        prog="cosmo check",
-        description="Check samples and descriptions: missing descriptions, damaged samples, leaks; suggest\n"
+    options = make_parser(
+        "check",
+        "Check samples and descriptions: missing descriptions, damaged samples, leaks; suggest\n"
         "an unseen expert. Nothing is trained or written.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        _EPILOG,
     )
     add_project_options(options)
     options.add_argument("--test", metavar="FILE", help="labelled samples that are kept for `cosmo evaluate`")
     options.add_argument("--json", action="store_true", help="print as JSON")
-    options.add_argument("-q", "--quiet", action="store_true", help="no progress, and findings only")
+    add_quiet(options.add_argument, "no progress, and findings only")
     return options
 
 

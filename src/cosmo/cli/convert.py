@@ -5,31 +5,31 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from cosmo.cli._options import add_quiet, make_parser
 from cosmo.cli._progress import PlainConsole, progress
 from cosmo.data import DataError, GZSLDataset, read_xlsa17, write_xlsa17
 from cosmo.data.plain import read_plain, write_plain
 
 _EPILOG = """\
-examples:
-  cosmo convert xlsa17/data/CUB cub              from two .mat files to arrays and CSV tables
-  cosmo convert xlsa17/data/AWA2 awa --original  with percentages in place of normalised attributes
-  cosmo convert cub xlsa17/CUB-again             and back
-
 A plain folder has features.npz (X, y), descriptions.csv (class, attributes), split.csv (part, row from 0)
 and, where samples have names or texts, samples.csv. Features, labels, descriptions, split and names are
 converted without loss. Of att and original_att one is read, and written back as both; the MATLAB layout
 cannot store images and texts.
+
+examples:
+  cosmo convert xlsa17/data/CUB cub              from two .mat files to arrays and CSV tables
+  cosmo convert xlsa17/data/AWA2 awa --original  with percentages in place of normalised attributes
+  cosmo convert cub xlsa17/CUB-again             and back
 """
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
-    options = argparse.ArgumentParser(
-        prog="cosmo convert",
-        description="Convert a data set between the MATLAB layout of the proposed splits (xlsa17) and plain\n"
+    options = make_parser(
+        "convert",
+        "Convert a data set between the MATLAB layout of the proposed splits (xlsa17) and plain\n"
         "files. The layout of SOURCE is detected; TARGET gets the other one.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        _EPILOG,
     )
     add = options.add_argument
     add("source", metavar="SOURCE", help="a folder with two .mat files, or with features.npz")
@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     add("--descriptions", default="att_splits", metavar="NAME",
         help=".mat file of the classes, to read or to write (default %(default)s)")  # fmt: skip
     add("--original", action="store_true", help="read original_att of the .mat file instead of att")
-    add("-q", "--quiet", action="store_true", help="no progress")
+    add_quiet(add)
     return options
 
 

@@ -7,31 +7,31 @@ import json
 import textwrap
 from dataclasses import asdict
 
+from cosmo.cli._options import add_quiet, make_parser
 from cosmo.cli._progress import PlainConsole, progress
 from cosmo.data.download import ARCHIVES, fetch
 
 _EPILOG = """\
-examples:
-  cosmo data list
-  cosmo data fetch xlsa17 --to data             then: cosmo run data/xlsa17/data/CUB
-  cosmo data fetch xlsa17 --url https://mirror.example/xlsa17.zip --sha256 HEX
-  cosmo data fetch mine --url https://example.org/mine.tar.gz
-
 A published checksum is verified. Of other archives that of the first download is stored in FILE.sha256 and
 verified from then on; --sha256 replaces it. An existing file of that name in DIR is not downloaded again.
 
 Addresses may move. If one does not work, see the archive's page (`cosmo data list`) and give the new address
 by --url.
+
+examples:
+  cosmo data list
+  cosmo data fetch xlsa17 --to data             then: cosmo run data/xlsa17/data/CUB
+  cosmo data fetch xlsa17 --url https://mirror.example/xlsa17.zip --sha256 HEX
+  cosmo data fetch mine --url https://example.org/mine.tar.gz
 """
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
-    options = argparse.ArgumentParser(
-        prog="cosmo data",
-        description="List benchmark archives, or download, verify and unpack one.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    options = make_parser(
+        "data",
+        "List benchmark archives, or download, verify and unpack one.",
+        _EPILOG,
     )
     actions = options.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="list known archives and their addresses")
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     add("--url", action="append", default=[], metavar="ADDRESS",
         help="try this address first; may be given several times")  # fmt: skip
     add("--sha256", metavar="HEX", help="checksum that the archive must have")
-    add("-q", "--quiet", action="store_true", help="no progress")
+    add_quiet(add)
     return options
 
 

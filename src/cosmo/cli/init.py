@@ -6,33 +6,33 @@ import argparse
 import shlex
 from pathlib import Path
 
+from cosmo.cli._options import add_quiet, make_parser
 from cosmo.data.starters import STARTERS, write_starter
 
 _EPILOG = """\
 kinds of examples (--kind):
 {kinds}
 
+Existing files are not overwritten. Replace the example data by your own, and adapt cosmo.toml.
+
 examples:
   cosmo init                        a project in this folder
   cosmo init requests --kind text
   cosmo init letters --kind images
-
-Existing files are not overwritten. Replace the example data by your own, and adapt cosmo.toml.
 """
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
-    options = argparse.ArgumentParser(
-        prog="cosmo init",
-        description="Write a commented project file, cosmo.toml, and a small example that works.",
-        epilog=_EPILOG.format(kinds="\n".join(f"  {name:<9} {text}" for name, text in STARTERS.items())),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    options = make_parser(
+        "init",
+        "Write a commented project file, cosmo.toml, and a small example that works.",
+        _EPILOG.format(kinds="\n".join(f"  {name:<9} {text}" for name, text in STARTERS.items())),
     )
     add = options.add_argument
     add("folder", nargs="?", default=".", metavar="FOLDER", help="where to write (default: here)")
     add("--kind", default="features", choices=list(STARTERS), help="(default %(default)s)")
-    add("-q", "--quiet", action="store_true", help="print nothing")
+    add_quiet(add, "print nothing")
     return options
 
 

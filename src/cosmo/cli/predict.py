@@ -19,15 +19,6 @@ from cosmo.io.predict import is_partitioned, predict_file
 from cosmo.io.writers import OUTPUT_SUFFIXES
 
 _EPILOG = """\
-examples:
-  cosmo predict model.cosmo new.csv                     CSV on standard output
-  cosmo predict model.cosmo new.parquet --out classes.parquet --keep id
-  cosmo predict model.cosmo messages.jsonl --out classes.jsonl --top 5
-  cosmo predict model.cosmo images --out classes.csv --skip
-  cosmo predict model.cosmo bird.jpg --top 3
-  cosmo predict model.cosmo rows --out classes          a folder of Parquet files
-  cosmo predict model.cosmo "rows/*.parquet" --out classes --engine dask --scheduler tcp://10.0.0.1:8786
-
 columns:
   row           number of the sample, from 1; or the columns of --keep; or the path of an image
   label         the class, with its probability
@@ -44,6 +35,15 @@ for each file of the input, or several above 262144 rows.
 
 Spreadsheets execute cells that begin with = + - @ as formulas. In CSV such text is prefixed by an apostrophe
 unless --raw is given.
+
+examples:
+  cosmo predict model.cosmo new.csv                     CSV on standard output
+  cosmo predict model.cosmo new.parquet --out classes.parquet --keep id
+  cosmo predict model.cosmo messages.jsonl --out classes.jsonl --top 5
+  cosmo predict model.cosmo images --out classes.csv --skip
+  cosmo predict model.cosmo bird.jpg --top 3
+  cosmo predict model.cosmo rows --out classes          a folder of Parquet files
+  cosmo predict model.cosmo "rows/*.parquet" --out classes --engine dask --scheduler tcp://10.0.0.1:8786
 """
 
 

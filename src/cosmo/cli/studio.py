@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cosmo._core.extras import require
-from cosmo.cli._options import add_sample_options, encode_samples, load_model, load_samples
+from cosmo.cli._options import (
+    add_quiet,
+    add_sample_options,
+    encode_samples,
+    load_model,
+    load_samples,
+    make_parser,
+)
 from cosmo.cli._progress import progress
 from cosmo.data import DataError
 
@@ -28,26 +35,25 @@ _MODEL, _REPORT = "model.cosmo", "report.html"
 _PORT = 8765
 _PORTS = 20  # tried one after the other
 _EPILOG = """\
+The printed address contains a token: treat it as a password while the studio runs. Added classes exist in
+the running studio only, until the model is downloaded. Ctrl-C stops it.
+
 examples:
   cosmo studio                              the newest run below cosmo-runs
   cosmo studio cosmo-runs/CUB               a run that `cosmo run` wrote
   cosmo studio model.cosmo                  a model that `cosmo fit` wrote, on its validation
   cosmo studio model.cosmo test.csv         the same on labelled samples
   cosmo studio model.cosmo .                ... on the test samples of the project in this folder
-
-The printed address contains a token: treat it as a password while the studio runs. Added classes exist in
-the running studio only, until the model is downloaded. Ctrl-C stops it.
 """
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
-    options = argparse.ArgumentParser(
-        prog="cosmo studio",
-        description="Serve a page on this machine: curves, gate, classes and walk-through of a model, with\n"
+    options = make_parser(
+        "studio",
+        "Serve a page on this machine: curves, gate, classes and walk-through of a model, with\n"
         "samples to try and classes to add.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        _EPILOG,
     )
     add = options.add_argument
     add("model", nargs="?", metavar="MODEL",
@@ -62,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     add("--host", default="127.0.0.1", metavar="ADDRESS",
         help="the address to listen on (default %(default)s, which only this machine reaches)")  # fmt: skip
     add("--no-browser", action="store_true", help="print the address only")
-    add("-q", "--quiet", action="store_true", help="no progress")
+    add_quiet(add)
     return options
 
 
