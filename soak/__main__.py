@@ -14,8 +14,7 @@ from soak.tally import Tally, print_table
 _TRIALS = {
     "files": ("damaged files for every reader", 0.35),
     "steps": ("killed, or out of disk space, before every change to the file system", 0.15),
-    "kills": ("commands killed at random times", 0.25),
-    "disk": ("full and read-only disks, two processes with one output", 0.15),
+    "kills": ("commands killed at random times, on full disks, and twice at once", 0.4),
     "load": ("many clients of the studio, some of them hostile", 0.1),
 }
 

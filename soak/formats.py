@@ -21,13 +21,12 @@ from scipy.io import loadmat, savemat
 
 from cosmo._core.cache import Cache
 from cosmo.data.descriptions import read_descriptions
-from cosmo.data.images import read_image, read_image_folder, read_image_table
+from cosmo.data.images import read_image, read_image_folder
 from cosmo.data.plain import read_plain, write_plain
-from cosmo.data.predictions import read_predictions
 from cosmo.data.tables import read_features, read_texts
 from cosmo.data.xlsa17 import read_xlsa17, write_xlsa17
 from cosmo.encoders import extract
-from cosmo.io.model_file import load, read_card
+from cosmo.io.model_file import load
 from cosmo.io.model_file.container import read_arrays, read_document, write
 from cosmo.io.project import read_project
 from soak.mutations import mutate, mutate_json
@@ -75,12 +74,6 @@ def _model(folder: Path) -> list[str]:
 def _load(folder: Path, name: str) -> None:
     load(folder / name)
     raise AssertionError("a damaged model was loaded")
-
-
-def _card(folder: Path, name: str) -> None:
-    # The card has a checksum of its own; the arrays are not read.
-    if read_card(folder / name) != read_card(folder / "whole.cosmo"):
-        raise AssertionError("a damaged card was read")
 
 
 def _document(folder: Path) -> list[str]:
@@ -203,14 +196,6 @@ def _plain(folder: Path) -> list[str]:
     return ["features.npz", "descriptions.csv", "split.csv", "samples.csv"]
 
 
-def _predictions(folder: Path) -> list[str]:
-    proba = np.random.default_rng(2).dirichlet(np.ones(7), size=9)
-    np.savez(folder / "pred_gzsl_test.npz", pred_test=proba)
-    np.savez(folder / "rows_test.npz", rows=np.arange(9) + 1, y=np.arange(9) % 6 + 1,
-             seen_classes=np.arange(4) + 1, unseen_classes=np.array([5, 6]), seen_val_seed=1002)  # fmt: skip
-    return ["pred_gzsl_test.npz", "rows_test.npz"]
-
-
 def _descriptions(folder: Path) -> list[str]:
     table = pets().descriptions.set_axis(["g::a", "g::b", "h::a", "h::b"], axis=1)
     table.to_csv(folder / "a.csv", index_label="class")
@@ -252,12 +237,6 @@ def _read_pictures(folder: Path, name: str) -> None:
     read_image(folder / name, 8)
 
 
-def _picture_table(folder: Path) -> list[str]:
-    Image.new("L", (8, 8)).save(folder / "1.png")
-    (folder / "pets.csv").write_text("path,label\n1.png,cat\n1.png,dog\n")
-    return ["pets.csv"]
-
-
 # Files that the program keeps for itself: damage means computing again, never a wrong result.
 
 _SQUARES = {"x": np.arange(50.0) ** 2, "names": np.array(["a", "bc"])}
@@ -292,21 +271,21 @@ def _read_features(folder: Path, name: str) -> None:
 
 def _checkpoint(folder: Path) -> list[str]:
     import torch
-    from cosmo.experts._checkpoints import Checkpoints
+
+    from cosmo.experts._network import Checkpoints
 
     Checkpoints(folder, "k", [10]).save(10, lambda: {"weights": torch.arange(20.0), "epoch": 10})
     return ["training-k-10.pt"]
 
 
 def _read_checkpoint(folder: Path, name: str) -> None:
-    from cosmo.experts._checkpoints import Checkpoints
+    from cosmo.experts._network import Checkpoints
 
     Checkpoints(folder, "k", [10]).last(0, 10)
 
 
 FORMATS = {
     "model": Format(_model, _load),
-    "model card": Format(_model, _card),
     "model with a forged document": Format(_document, _load_forged, writes=True, damage=mutate_json),
     "MATLAB 5": Format(_xlsa17, _read_xlsa17),
     "MATLAB 5, compressed": Format(_xlsa17_compressed, _read_xlsa17),
@@ -314,11 +293,9 @@ FORMATS = {
     "npz, npy": Format(_arrays, _read_table),
     "CSV, JSON": Format(_tables, _read_table),
     "plain data set": Format(_plain, lambda folder, name: read_plain(folder)),
-    "predictions": Format(_predictions, lambda folder, name: read_predictions(folder, "test")),
     "descriptions": Format(_descriptions, lambda folder, name: read_descriptions(folder / name)),
     "project": Format(_project, lambda folder, name: read_project(folder / "cosmo.toml").load()),
     "pictures": Format(_pictures, _read_pictures),
-    "table of pictures": Format(_picture_table, lambda folder, name: read_image_table(folder / name)),
     "cache": Format(_cache, _read_cache, writes=True),
     "feature store": Format(_features, _read_features, writes=True),
     "checkpoints": Format(_checkpoint, _read_checkpoint, writes=True, needs="torch"),

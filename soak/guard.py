@@ -80,9 +80,8 @@ class Guard:
     ) -> tuple[str, str]:
         """Return the outcome of `read` and, if it was not survived, the reason.
 
-        `ValueError` and `OSError` are clean if their message contains one of `names` and their cause is not
-        a lack of memory. `AssertionError` means that damage was accepted, and a file `trap` that a program
-        was run.
+        `ValueError` and `OSError` are clean if their message contains one of `names`. `AssertionError` means
+        that damage was accepted, and a file `trap` that a program was run.
         """
         outcome, reason = SURVIVED, ""
         self._events.clear()
@@ -95,9 +94,7 @@ class Guard:
             outcome, reason = LET_IN, str(error) or "accepted"
         except BaseException as error:  # panics of libraries in Rust are not `Exception`
             kind = f"{type(error).__name__} ({_place(error)})"
-            if _lacks_memory(error):
-                outcome, reason = LOST, f"memory: {kind}: {error}"
-            elif not isinstance(error, ValueError | OSError):
+            if not isinstance(error, ValueError | OSError):
                 outcome, reason = LOST, f"{kind}: {error}"
             elif not any(name in str(error) for name in names):
                 outcome, reason = LOST, f"{kind} does not name the file: {error}"
@@ -109,14 +106,6 @@ class Guard:
         if self._events:
             outcome, reason = LET_IN, self._events[0]
         return outcome, reason[:200]
-
-
-def _lacks_memory(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, MemoryError) or "malloc of size" in str(error):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def _importing() -> bool:

@@ -1,8 +1,4 @@
-"""How many small changes of the maths do the tests notice?
-
-Runs mutmut on the modules that `[tool.mutmut]` of pyproject.toml names (once; a second run goes on where the
-first was) and prints what share of the changed programs failed a test, and those that did not.
-"""
+"""Mutation score of the maths: run mutmut on the modules named in pyproject.toml, and print a table."""
 
 from __future__ import annotations
 
@@ -18,31 +14,23 @@ from rich.table import Table
 _SURVIVED, _UNTESTED, _NOT_RUN = 0, (33, 5), (None, 2, 34)
 
 
-def verdicts(meta: Path) -> Counter[str]:
-    """Return how many mutants of one module were killed, survived, or are not reached by any test."""
-    codes = json.loads(meta.read_text("utf-8"))["exit_code_by_key"].values()
-    return Counter(
-        "not run"
-        if code in _NOT_RUN
-        else "survived"
-        if code == _SURVIVED
-        else "no test"
-        if code in _UNTESTED
-        else "killed"
-        for code in codes
-    )
+def _verdict(code: int | None) -> str:
+    if code in _NOT_RUN:
+        return "not run"
+    return "survived" if code == _SURVIVED else "no test" if code in _UNTESTED else "killed"
 
 
 def main() -> None:
     """Run mutmut and print a table."""
     tool = [sys.executable, "-m", "mutmut"]
     subprocess.run([*tool, "run", *sys.argv[1:]], check=True)
-    table = Table(title="changes of the code that the tests notice")
-    for column in ("module", "changes", "killed", "survived", "no test", "not run", "kill rate"):
+    table = Table(title="mutation score")
+    for column in ("module", "mutants", "killed", "survived", "no test", "not run", "kill rate"):
         table.add_column(column, justify="left" if column == "module" else "right")
     total: Counter[str] = Counter()
     for meta in sorted(Path("mutants").rglob("*.py.meta")):
-        found = verdicts(meta)
+        codes = json.loads(meta.read_text("utf-8"))["exit_code_by_key"].values()
+        found = Counter(map(_verdict, codes))
         if not found:
             continue
         total += found

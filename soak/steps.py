@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import errno
+import json
 import math
 import os
 import shutil
 import signal
-import struct
 import sys
 import tempfile
 import time
@@ -63,13 +63,13 @@ def at_every_step(name: str, way: str, *, stride: int = 1, seconds: float = math
     """
     action, tally = ACTIONS[name], Tally(f"{way} at each step: {name}")
     with tally.timed(), tempfile.TemporaryDirectory(prefix="soak-") as home:
-        start, folder = Path(home, "start"), Path(home, "work")
+        start, folder, log = Path(home, "start"), Path(home, "work"), Path(home, "log")
         start.mkdir()
         action.prepare(start)
         fruit_model()  # cached, so that not every process fits it
         shutil.copytree(start, folder)
         began = time.monotonic()
-        end, n_steps, message = _run_to(lambda: action.act(folder), 0, way)
+        end, n_steps, message = _run_to(lambda: action.act(folder), 0, way, log)
         if end != _DONE:
             tally.add(LOST, f"undisturbed: {end} {message}")
         # Each trial runs the action to the step, then to its end.
@@ -78,14 +78,14 @@ def at_every_step(name: str, way: str, *, stride: int = 1, seconds: float = math
         for step in range(1, n_steps + 1, stride):
             shutil.rmtree(folder)
             shutil.copytree(start, folder)
-            end, _, message = _run_to(lambda: action.act(folder), step, way)
+            end, _, message = _run_to(lambda: action.act(folder), step, way, log)
             problem = f"bug: {message}" if end == _BUG else ""
             left = _compared(folder, action)
             mixed = [
                 key for key in left.keys() & after.keys() if left[key] not in (before.get(key), after[key])
             ]
             problem = problem or (f"neither old nor new: {mixed}" if mixed else unreadable_file(folder))
-            end, _, message = _run_to(lambda: action.act(folder), 0, way)
+            end, _, message = _run_to(lambda: action.act(folder), 0, way, log)
             left = _compared(folder, action)
             if end != _DONE:
                 problem = problem or f"the next run failed: {message}"
@@ -100,26 +100,20 @@ def _compared(folder: Path, action: Action) -> dict[str, bytes]:
     return {name: content for name, content in contents(folder).items() if name not in action.ignored}
 
 
-def _run_to(action: Callable[[], object], step: int, way: str) -> tuple[str, int, str]:
+def _run_to(action: Callable[[], object], step: int, way: str, log: Path) -> tuple[str, int, str]:
     """Run an action in a child that stops before a step (0: never); return end, steps, message."""
-    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(reading)
-        _act(action, step, way, writing)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        message = pipe.read()
+        _act(action, step, way, log)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        return (_KILLED if number == signal.SIGKILL else _BUG), 0, f"signal {number}"
-    code, n_steps = struct.unpack_from("<II", message)
-    return (_DONE, _BUG, _FAILED)[code], n_steps, message[8:].decode(errors="replace")
+        return (_KILLED if os.WTERMSIG(status) == signal.SIGKILL else _BUG), 0, f"status {status}"
+    end, n_steps, message = json.loads(log.read_text())
+    return end, n_steps, message
 
 
-def _act(action: Callable[[], object], step: int, way: str, pipe: int) -> None:
-    """Run the action in the child; never return."""
+def _act(action: Callable[[], object], step: int, way: str, log: Path) -> None:
+    """Run the action in the child, write how it ended, and exit."""
     count = 0
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
@@ -128,22 +122,21 @@ def _act(action: Callable[[], object], step: int, way: str, pipe: int) -> None:
         if not change or (event == "open" and args[0] == os.devnull):
             return
         count += 1
-        if count != step:
-            return
-        if way == "kill":
+        if count == step and way == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        elif count == step:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    sys.addaudithook(hook)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    code, message = 0, ""
+    sys.addaudithook(hook)
+    end, message = _DONE, ""
     try:
         action()
     except (ValueError, OSError) as error:
-        code, message = 2, str(error)
+        end, message = _FAILED, str(error)
     except BaseException as error:
-        code, message = 1, f"{type(error).__name__}: {error}"
-    os.write(pipe, struct.pack("<II", code, count) + message.encode()[:500])
+        end, message = _BUG, f"{type(error).__name__}: {error}"
+    log.write_text(json.dumps([end, count, message]))
     os._exit(0)
 
 
@@ -162,13 +155,10 @@ def _write_rows(folder: Path) -> None:
     np.save(folder / "new.npy", np.random.default_rng(0).random((90, N_FEATURES), dtype=np.float32))
 
 
-def _predict(output: str) -> Callable[[Path], None]:
-    def act(folder: Path) -> None:
-        options = ["--out", str(folder / output), "--batch", "20", "-q"]
-        if cosmo_command(["predict", str(folder / "model.cosmo"), str(folder / "new.npy"), *options]):
-            raise ValueError("exit status 2")
-
-    return act
+def _predict(folder: Path) -> None:
+    inputs, options = ["model.cosmo", "new.npy"], ["--batch", "20", "-q", "--out", str(folder / "out.csv")]
+    if cosmo_command(["predict", *(str(folder / name) for name in inputs), *options]):
+        raise ValueError("exit status 2")
 
 
 def _write_cache(folder: Path) -> None:
@@ -184,8 +174,7 @@ def _write_mat_files(folder: Path) -> None:
 
 ACTIONS = {
     "replace a model": Action(_save_older, _save),
-    "predict to CSV": Action(_write_rows, _predict("out.csv")),
-    "predict to JSON lines": Action(_write_rows, _predict("out.jsonl")),
+    "predict to CSV": Action(_write_rows, _predict),
     "write to the cache": Action(lambda folder: None, _write_cache),
     "extract features": Action(
         lambda folder: None,

@@ -231,7 +231,7 @@ def _read_split(path: Path) -> Split:
     table = _read_table(path)
     if table.columns.tolist() != ["part", "row"]:
         raise DataError(f"{path}: the columns must be part and row, got {', '.join(table.columns)}")
-    for number, (part, row) in enumerate(table.itertuples(index=False), start=1):
+    for number, (part, row) in enumerate(zip(table["part"], table["row"], strict=True), start=1):
         if part not in _PARTS or not row.isdecimal() or len(row) > _MAX_DIGITS:
             raise DataError(
                 f"{path}: row {number} is {part},{row}; expected one of {', '.join(_PARTS)}, and a row number"
