@@ -30,11 +30,8 @@ logger = logging.getLogger(__name__)
 def fingerprint(*values: Any) -> str:
     """Return a hash of values, the same in every process and on every machine.
 
-    Parameters
-    ----------
-    *values
-        Numbers, strings, paths, arrays, tables, estimators (class, parameters and code), dataclasses, and
-        lists, tuples and dicts of those.
+    Values are numbers, strings, paths, arrays, tables, estimators (class, parameters and code), dataclasses,
+    and lists, tuples and dicts of those.
 
     Examples
     --------
@@ -123,12 +120,8 @@ def _syntax(source: Any) -> str:
 class Cache:
     """Folder of cached arrays and JSON documents.
 
-    Files are written atomically, so processes can share a folder. A damaged file is computed again.
-
-    Parameters
-    ----------
-    folder : path
-        Created if it does not exist.
+    Files are written atomically, so processes can share a folder, which is created if it does not exist. A
+    damaged file is computed again.
 
     Examples
     --------

@@ -29,11 +29,6 @@ class MissingExtra(ImportError):
 def require(module: str) -> Any:
     """Import an optional dependency, such as `torch` or `pyarrow.parquet`.
 
-    Raises
-    ------
-    MissingExtra
-        If it is not installed.
-
     Examples
     --------
     >>> require("open_clip.factory")

@@ -11,16 +11,7 @@ from pathlib import Path
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Write a file atomically: readers see the old content or the new one, never a part.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_atomic(Path(folder, "note.txt"), b"done")
-    ...     os.listdir(folder)
-    ['note.txt']
-    """
+    """Write a file atomically: readers see the old content or the new one, never a part."""
     draft = draft_of(path)
     try:
         draft.write_bytes(content)

@@ -146,14 +146,6 @@ def add_class(
     Few samples in many dimensions are separated too easily, and new ones then get low confidences, which the
     gate takes for "unseen". So the bias maximises the likelihood of held-out rows, and the new samples
     together weigh a tenth of all others, or as much as one seen class if that is more.
-
-    Parameters
-    ----------
-    seen : LogisticRegression, or Pipeline that ends in one
-    X, others : arrays of shape (n_samples, n_features)
-        Samples of the new class and of the other classes.
-    weights : array of shape (n_rows,)
-        Number of training rows that each of `others` represents.
     """
     if isinstance(seen, Pipeline):
         head, (name, last) = seen[:-1], seen.steps[-1]

@@ -72,26 +72,15 @@ class Model:
     summary: dict[str, Any] = field(default_factory=dict)
     _encoder: Encoder | None = field(default=None, init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        if self.exemplars is not None:
-            width, n_seen = self.exemplars.rows.shape[1], len(self.exemplars.counts)
-            if (width, n_seen) != (self.cosmo.n_features_in_, len(self.cosmo.seen_classes_)):
-                raise ValueError("the exemplar buffer has other features or classes than the model")
-
     @classmethod
     def load(cls, path: str | Path, *, encoder: Encoder | None = None) -> Model:
-        """Load a model from a file.
+        """Load a model from a file; see `cosmo.io.model_file.load`.
 
         Parameters
         ----------
         path : path
         encoder : Encoder, optional
             Used instead of a new one of the same name, for weights that are in another place.
-
-        Raises
-        ------
-        ModelError
-            If the file is damaged, altered, or of a newer version.
         """
         content = load(path)
         model: Model = content if isinstance(content, cls) else cls(content)
@@ -181,10 +170,8 @@ class Model:
         """
         texts = _texts(descriptions)
         if (texts is None) != (self.texts is None):
-            raise ValueError(
-                "describe the new classes as the others are: "
-                + ("by numbers" if self.texts is None else "a sentence for each")
-            )
+            form = "by numbers" if self.texts is None else "a sentence for each"
+            raise ValueError(f"describe the new classes as the others are: {form}")
         if texts is None or self.texts is None:
             self.cosmo.add_classes(descriptions)
         else:
@@ -306,10 +293,6 @@ def fit_model(
         Training rows per seen class in the exemplar buffer, which `Model.promote` uses; 0 for none.
     **cosmo_params
         Parameters of `Cosmo`: experts, gate, smoothing and so on.
-
-    Returns
-    -------
-    Model
 
     Examples
     --------

@@ -102,13 +102,7 @@ def load(path: str | Path) -> Any:
 
 
 def read_card(path: str | Path) -> dict[str, Any]:
-    """Return the card of a saved model and the versions that wrote it, without loading the model.
-
-    Raises
-    ------
-    ModelError
-        As `load`.
-    """
+    """Return the card of a saved model and the versions that wrote it; raise as `load`."""
     try:
         content = read_document(Path(path))
     except ModelError as error:

@@ -40,10 +40,7 @@ class ModelError(ValueError):
 def write(path: Path, content: Document, arrays: Arrays) -> None:
     """Write arrays and a document as one file; equal content gives equal bytes."""
     table = {name: {**_form(values), "sha256": digest(values)} for name, values in sorted(arrays.items())}
-    try:
-        text = json.dumps({**content, "arrays": table}, allow_nan=False, separators=(",", ":"))
-    except RecursionError:
-        raise ModelError("the model is nested too deeply to be written") from None
+    text = json.dumps({**content, "arrays": table}, allow_nan=False, separators=(",", ":"))
     text = _HEAD + _sha256(text.encode()) + _MIDDLE + text + _TAIL
     if len(text) > _LONGEST_HEADER // 2:  # escaped quotes take two characters
         raise ModelError(f"the document of the model has {len(text)} characters, too many for a file")

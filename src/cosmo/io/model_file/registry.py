@@ -91,15 +91,14 @@ def _classes(package: str, paths: str) -> dict[str, Known]:
     return {name: Known(f"{package}.{module}", name) for module, name in pairs}
 
 
-def _learner(
-    path: str, leave_out: str = "", also: str = "", pack: Callable[[Any], State] = vars
-) -> dict[str, Known]:
+def _learner(path: str, leave_out: str = "", also: str = "") -> dict[str, Known]:
     """Return a class with exceptions to the rule for learned attributes."""
     module, _, name = path.rpartition(".")
-    return {name: Known(module, name, frozenset(leave_out.split()), frozenset(also.split()), pack)}
+    return {name: Known(module, name, frozenset(leave_out.split()), frozenset(also.split()))}
 
 
-_GENERATORS = ("gan.FCLSWGAN", "gan.CycleWGAN", "gan.CycleUWGAN", "vae.SEGZSL")
+_GENERATORS = {"FCLSWGAN": "gan", "CycleWGAN": "gan", "CycleUWGAN": "gan", "SEGZSL": "vae"}
+_TRAINING_ONLY = frozenset({"seen_classifier_", "regressor_", "losses_"})
 
 KNOWN: dict[str, Known] = {
     "Model": Known("cosmo.io.model", "Model", file_names={"exemplars": "rehearsal"}),
@@ -116,11 +115,8 @@ KNOWN: dict[str, Known] = {
         "relation.ICINESS dcn.DCN _linear.Directions embedding.Neighbourhoods",
     ),
     **{
-        name: known
-        for path in _GENERATORS
-        for name, known in _learner(
-            f"cosmo.experts.{path}", "seen_classifier_ regressor_ losses_", pack=_generator_state
-        ).items()
+        name: Known(f"cosmo.experts.{module}", name, _TRAINING_ONLY, pack=_generator_state)
+        for name, module in _GENERATORS.items()
     },
     "AttributeDetectors": Known("cosmo.experts._and_or", "Weights"),
     # Gates, and their observers.
