@@ -39,11 +39,6 @@ class TestGood:
         np.testing.assert_array_equal(data.codes, [0, 0, 1, 1, 2, 2, 3, 3])
         assert len(data) == 8
 
-    def test_the_order_is_the_tables(self):
-        data = make(descriptions=TABLE.loc[["hen", "fox", "dog", "cat"]])
-        assert list(data.seen_classes) == ["fox", "dog", "cat"]
-        np.testing.assert_array_equal(data.codes, [3, 3, 2, 2, 1, 1, 0, 0])
-
     def test_a_class_that_is_only_described_is_unseen(self):
         table = pd.concat([TABLE, pd.DataFrame([[0.5, 0.5]], index=["yak"], columns=TABLE.columns)])
         assert list(make(descriptions=table).unseen_classes) == ["hen", "yak"]
@@ -65,13 +60,6 @@ class TestGood:
         assert list(data.unseen_classes) == [names["hen"]] or pd.isna(data.unseen_classes[0])
         assert data.classes.nlevels == 1
 
-    @pytest.mark.parametrize("kind", [np.array, pd.Series, pd.Index, pd.Categorical])
-    def test_labels_in_any_container(self, kind: Any):
-        np.testing.assert_array_equal(make(labels=kind(LABELS)).codes, make().codes)
-
-    def test_float32_is_not_copied(self):
-        assert np.shares_memory(make().features, FEATURES)
-
     def test_memory_mapped_features_are_not_copied(self, tmp_path: Path):
         np.save(tmp_path / "x.npy", FEATURES)
         stored = np.load(tmp_path / "x.npy", mmap_mode="r")
@@ -79,29 +67,9 @@ class TestGood:
         assert np.shares_memory(data.features, stored)
         assert isinstance(data.features, np.memmap)
 
-    def test_other_numbers_become_float32(self):
-        data = make(features=FEATURES.astype(np.float64))
-        assert data.features.dtype == np.float32
-        np.testing.assert_array_equal(data.features, FEATURES)
-
     def test_grouped_attributes(self):
         columns = pd.MultiIndex.from_tuples([("fur", "soft"), ("voice", "loud")])
         assert make(descriptions=TABLE.set_axis(columns, axis=1)).descriptions.columns.equals(columns)
-
-    def test_a_split_without_validation_classes(self):
-        assert make(train=None, val=None).split.train is None
-
-    def test_extras_are_kept(self):
-        images, texts = np.zeros((8, 2, 2)), [f"text {i}" for i in range(8)]
-        data = GZSLDataset(FEATURES, LABELS, TABLE, Split(**ROWS), images=images, texts=texts)
-        assert data.images is images
-        assert data.texts is texts
-        assert data.sample_names is None
-
-    def test_repr(self):
-        assert repr(make()) == (
-            "GZSLDataset('zoo': 8 samples x 3 features, 3 seen + 1 unseen classes, 2 attributes)"
-        )
 
 
 class TestBadParts:
@@ -110,19 +78,10 @@ class TestBadParts:
             make(**changes)
         assert str(error.value).startswith("zoo: ")
 
-    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-    def test_features_not_finite(self, value: float):
-        features = FEATURES.copy()
-        features[5, 2] = value
-        self.bad("row 5, column 2", features=features)
-
     def test_features_of_wrong_shape(self):
         self.bad("one row per sample", features=FEATURES.ravel())
         self.bad("7 feature rows but 8 labels", features=FEATURES[:7])
         self.bad("no columns", features=FEATURES[:, :0])
-
-    def test_object_features(self):
-        self.bad("must be numbers, got dtype object", features=FEATURES.astype(object))
 
     def test_label_without_description(self):
         self.bad("labels without a description: 'owl'", labels=[*LABELS[:7], "owl"])
@@ -130,28 +89,13 @@ class TestBadParts:
     def test_numbers_and_text_are_different_labels(self):
         self.bad("without a description: 1", labels=[1, 1, 2, 2, 3, 3, 4, 4])
 
-    def test_labels_of_wrong_shape(self):
-        for labels in (np.array(LABELS).reshape(4, 2), np.array(LABELS).reshape(8, 1), np.arange(8)[:, None]):
-            self.bad(r"labels must be one per sample, got shape \([48], [12]\); ravel", labels=labels)
-
     def test_a_class_without_a_name(self):
         self.bad("no label in row 0", labels=[None if label == "cat" else label for label in LABELS])
-
-    def test_class_described_twice(self):
-        self.bad("more than once: 'cat'", descriptions=pd.concat([TABLE, TABLE.iloc[:1]]))
-
-    def test_three_column_levels(self):
-        columns = pd.MultiIndex.from_tuples([("a", "b", "c"), ("a", "b", "d")])
-        self.bad("3 column levels", descriptions=TABLE.set_axis(columns, axis=1))
 
     def test_descriptions_not_finite(self):
         table = TABLE.astype(float)
         table.loc["fox", "loud"] = np.nan
         self.bad("class 'fox', attribute 'loud'", descriptions=table)
-
-    def test_descriptions_not_numbers(self):
-        self.bad("numbers only", descriptions=TABLE.astype(object).replace(1, "yes"))
-        self.bad("must be a pandas DataFrame", descriptions=TABLE.to_numpy())
 
     @pytest.mark.parametrize("what", ["sample_names", "texts", "images"])
     def test_extras_of_wrong_length(self, what: str):
@@ -195,10 +139,6 @@ class TestBadSplits:
     @pytest.mark.parametrize("part", sorted(ROWS))
     def test_rows_out_of_range(self, part: str):
         self.bad(f"split.{part} points to row 8, but there are 8 samples", **{part: [*ROWS[part], 8]})
-
-    @pytest.mark.parametrize("part", sorted(ROWS))
-    def test_negative_rows_are_named(self, part: str):
-        self.bad(f"split.{part} points to row -1, but", **{part: [*ROWS[part], -1]})
 
     @pytest.mark.parametrize("part", sorted(ROWS))
     def test_repeated_rows(self, part: str):

@@ -48,14 +48,8 @@ def test_other_seed_other_data(small):
     assert list(everything[0].unseen_classes) != list(everything[1].unseen_classes)
 
 
-def test_more_samples_keep_classes_and_their_roles(small):
-    more = load_glyphs(n_classes=30, samples_per_class=6)
-    assert list(more.classes) == list(small.classes)
-    assert list(more.unseen_classes) == list(small.unseen_classes)
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("n_classes", [12, 13, 15, 20, 33, 60, 100, 140, N_AVAILABLE])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("n_classes", [12, 33, 140, N_AVAILABLE])
 def test_held_out_classes_recombine_attributes_of_training_classes(n_classes, seed):
     data = load_glyphs(n_classes=n_classes, samples_per_class=2, seed=seed)
     codes = {part: np.unique(data.codes[rows]) for part, rows in rows_of(data).items()}
@@ -120,16 +114,6 @@ def test_shapes_names_and_types():
         assert re.fullmatch(rf"U\+{ord(label):04X} (DejaVu|STIX)\S+ #[012]", name)
 
 
-def test_each_class_is_drawn_in_every_face(clean):
-    drawn = {tuple(name.split()[:2]) for name in clean.sample_names}
-    assert len(drawn) == N_AVAILABLE * 16
-
-
-def test_clean_pictures_of_one_face_are_all_different(clean):
-    pictures = {image.tobytes() for image in clean.images}
-    assert len(pictures) == len(clean)
-
-
 def test_clean_pictures_repeat_and_disturbed_ones_do_not():
     for difficulty, distinct in ((0, 16), (0.5, 20)):
         data = load_glyphs(n_classes=12, samples_per_class=20, difficulty=difficulty)
@@ -144,14 +128,6 @@ def test_clean_pictures_are_inked_and_centred(clean):
         centre = along @ np.arange(32) / along.sum(axis=1)
         assert abs(centre.mean() - 15.5) < tolerance
         assert np.abs(centre - 15.5).max() < 8
-
-
-@pytest.mark.parametrize("image_size", [16, 23])
-def test_no_letter_is_cut_off_by_the_edge(image_size):
-    data = load_glyphs(n_classes=N_AVAILABLE, samples_per_class=16, difficulty=0, image_size=image_size)
-    edge = np.concatenate([data.images[:, [0, -1]], data.images[:, :, [0, -1]].transpose(0, 2, 1)], axis=1)
-    # Drawn at three times the size, a letter that stays inside by one pixel leaves no full black at the edge.
-    assert edge.min() > 0
 
 
 @pytest.mark.parametrize("difficulty", [0, 0.5, 1, 3])
@@ -209,12 +185,6 @@ def test_features_of_one_picture_are_those_in_a_batch(size):
         np.testing.assert_allclose(glyph_features(images[i]), batch[i : i + 1], atol=1e-6)
 
 
-def test_features_of_extreme_pictures_are_finite():
-    for value in (0, 255):
-        assert np.isfinite(glyph_features(np.full((2, 32, 32), value, dtype=np.uint8))).all()
-    assert glyph_features(np.empty((0, 32, 32), dtype=np.uint8)).shape == (0, 576)
-
-
 def test_features_hardly_depend_on_resolution_and_contrast():
     coarse, fine = (
         load_glyphs(n_classes=12, samples_per_class=3, difficulty=0, image_size=size) for size in (32, 64)
@@ -237,16 +207,3 @@ def test_features_hardly_depend_on_resolution_and_contrast():
 def test_features_of_unusable_pictures(images, message):
     with pytest.raises(ValueError, match=message):
         glyph_features(images)
-
-
-def test_features_are_centred_and_moderate(small):
-    assert abs(small.features.mean()) < 0.05
-    assert 0.1 < small.features.std() < 0.5
-
-
-def test_nearest_class_mean_recognises_clean_letters(clean):
-    train, test = clean.split.trainval, clean.split.test_seen
-    seen = np.unique(clean.codes[train])
-    means = np.stack([clean.features[train][clean.codes[train] == code].mean(axis=0) for code in seen])
-    scores = clean.features[test] @ means.T - np.square(means).sum(axis=1) / 2
-    assert (seen[scores.argmax(axis=1)] == clean.codes[test]).mean() > 0.5

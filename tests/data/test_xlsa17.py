@@ -16,7 +16,7 @@ from scipy.sparse import csc_matrix
 
 from cosmo.data import DataError, GZSLDataset, Split
 from cosmo.data import _matfile as matfile
-from cosmo.data.xlsa17 import read_xlsa17, read_xlsa17_split, write_xlsa17
+from cosmo.data.xlsa17 import known_groups, read_xlsa17, read_xlsa17_split, write_xlsa17
 
 CLASSES = ["cat", "dog", "fox", "hen"]
 LABELS = [1, 1, 1, 2, 2, 3, 3, 4]
@@ -559,3 +559,27 @@ class TestWriting:
         with pytest.raises(KeyboardInterrupt):
             write_xlsa17(small_dataset(), folder)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("name", "n_attributes", "n_groups"),
+    [("CUB", 312, 28), ("AWA1", 85, 11), ("awa2", 85, 11), ("SUN", 102, 4)],
+)
+def test_known_groups(tmp_path: Path, name: str, n_attributes: int, n_groups: int) -> None:
+    columns = known_groups(name, n_attributes)
+    assert columns is not None
+    assert columns.names == ["group", "attribute"]
+    assert columns.is_unique
+    assert columns.get_level_values("group").nunique() == n_groups
+    for _, numbers in columns.to_frame(index=False).groupby("group")["attribute"]:
+        assert list(numbers) == [str(number) for number in range(1, len(numbers) + 1)]
+    assert known_groups(name, n_attributes - 1) is None
+    assert known_groups("FLO", n_attributes) is None
+    table = pd.DataFrame(np.random.default_rng(0).random((3, n_attributes)), index=["cat", "dog", "fox"])
+    split = Split(trainval=[0, 2], test_seen=[1, 3], test_unseen=[4])
+    labels = ["cat", "cat", "dog", "dog", "fox"]
+    write_xlsa17(GZSLDataset(np.eye(5, 4), labels, table, split), tmp_path / name)
+    data = read_xlsa17(tmp_path / name)
+    assert data.descriptions.columns.equals(columns)
+    np.testing.assert_allclose(data.descriptions, table, rtol=1e-6)
+    assert read_xlsa17(tmp_path / name, name="other").descriptions.columns.nlevels == 1
