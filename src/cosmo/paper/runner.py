@@ -22,8 +22,7 @@ from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.smoothing import conditional
 from cosmo.paper.inputs import Holding, Missing
 from cosmo.paper.joint import joint_table
-from cosmo.paper.seen_experts import SEEN
-from cosmo.paper.trials import Case, Trial, measure
+from cosmo.paper.trials import SEEN, Case, Trial, measure
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,7 @@ from cosmo._core.extras import MissingExtra
 from cosmo.evaluation.published import published_numbers
 from cosmo.paper.inputs import Missing
 from cosmo.paper.runner import EXPERTS, Runner
-from cosmo.paper.seen_experts import SEEN
-from cosmo.paper.trials import Search, Source, Trial
+from cosmo.paper.trials import SEEN, Search, Source, Trial
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import Any, Literal, Self, cast, get_args
 
 import numpy as np
-from sklearn.base import clone
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 from cosmo.classifier.combinations import (
     WAYS,
@@ -18,6 +21,7 @@ from cosmo.classifier.combinations import (
 )
 from cosmo.data.splits import gating_split
 from cosmo.evaluation.run import evaluate
+from cosmo.experts import make_seen_expert
 from cosmo.gates import ConfidenceGate
 from cosmo.metrics.accuracy import (
     Interval,
@@ -31,25 +35,79 @@ from cosmo.metrics.accuracy import (
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.paper.grid_search import AUTHORS_GRIDS, STACKING_CONSTANTS, sampled_search
 from cosmo.paper.inputs import Missing
-from cosmo.paper.seen_experts import SEEN
-
-__all__ = ["SEARCHES", "SOURCES", "Case", "Search", "Source", "Trial", "fitted", "measure"]
 
 Source = Literal["predictions", "features", "scores"]
 SOURCES = {
     "predictions": "the authors' predictions of the zero-shot expert, and a seen expert trained here",
     "features": "both experts trained here",
-    "scores": "the authors' predictions alone: their columns of seen classes stand in for a seen expert",
+    "scores": "the authors' predictions alone: their columns of seen classes replace the seen expert",
 }
 Search = Literal["exact", "authors", "textbook"]
 SEARCHES = {
-    "exact": "every threshold there is",
+    "exact": "every threshold",
     "authors": "the authors' grids, coarse then fine; AUSUC from the points of the fine grid",
-    "textbook": "every threshold, and the gate's score is the probability that its regression gives "
+    "textbook": "every threshold, with the probability of the gate's regression as its score "
     "(the authors' library halved its log-odds)",
 }
 Case = tuple[str, str, Source, str]
 """Data set, zero-shot expert, source, seen expert."""
+
+
+class SquareRoot(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Square roots of non-negative features, such as histograms; negative ones count as zero."""
+
+    def fit(self, X: NDArray[Any], y: object = None) -> Self:
+        """Do nothing."""
+        return self
+
+    def transform(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the square roots."""
+        roots: NDArray[Any] = np.sqrt(np.maximum(X, 0))
+        return roots
+
+
+class SubsampledClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Classifier trained on a share of the rows of each class, at least one.
+
+    Parameters
+    ----------
+    classifier : classifier
+    share : float
+    """
+
+    def __init__(self, classifier: Any, share: float) -> None:
+        self.classifier = classifier
+        self.share = share
+
+    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
+        """Train on evenly spaced rows of each class."""
+        rank = np.empty(len(y), dtype=np.intp)
+        for label in np.unique(y):
+            rows = np.flatnonzero(y == label)
+            rank[rows] = np.arange(len(rows))
+        # A row is used where a count in steps of `share` passes a whole number.
+        is_used = np.ceil((rank + 1) * self.share) > np.ceil(rank * self.share)
+        self.classifier_ = clone(self.classifier).fit(X[is_used], y[is_used])
+        self.classes_ = self.classifier_.classes_
+        return self
+
+    def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the probabilities of `classes_`."""
+        proba: NDArray[Any] = self.classifier_.predict_proba(X)
+        return proba
+
+    def predict(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the most probable class."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+SEEN: dict[str, Any] = {
+    "logistic": make_seen_expert("logistic"),
+    "a third of the rows": SubsampledClassifier(make_seen_expert("logistic"), 1 / 3),
+    "two thirds of the rows": SubsampledClassifier(make_seen_expert("logistic"), 2 / 3),
+    "square roots of features": make_pipeline(SquareRoot(), LogisticRegression(C=0.1, max_iter=2000)),
+}
+"""Seen experts of graded accuracy: the paper's, two weaker ones and a stronger one."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +125,7 @@ class Trial:
     search : {"exact", "authors", "textbook"}
         See `SEARCHES`.
     seen : str
-        The seen expert, a name in `cosmo.paper.seen_experts.SEEN`; no matter where the source is "scores".
+        The seen expert, a name in `SEEN`; no matter where the source is "scores".
     """
 
     dataset: str
