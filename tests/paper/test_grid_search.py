@@ -13,8 +13,8 @@ from cosmo.paper.grid_search import (
     AUTHORS_GRIDS,
     STACKING_CONSTANTS,
     Grid,
+    grid_search,
     resample_thresholds,
-    sampled_search,
 )
 
 N_SEEN, N_UNSEEN = 6, 4
@@ -233,7 +233,7 @@ class TestSearch:
         validation, test = sample(90, 2), sample(80, 3)
         grid = Grid((0.1, 1.0), np.linspace(-1.5, 2.5, 21))
         mixture = GatedMixture(gate, smoothing=smoothing, prior_weights=weights).fit(validation)  # type: ignore[arg-type]
-        result = sampled_search(mixture, validation, test, grid, n=20)
+        result = grid_search(mixture, validation, test, grid, n=20)
 
         on_validation = BruteForce(validation, mixture.gate_, smoothing)
         on_test = BruteForce(test, mixture.gate_, smoothing)
@@ -257,7 +257,7 @@ class TestSearch:
     ):
         grid = AUTHORS_GRIDS[name]
         exact = fitted(smoothing, gate, softnesses=grid.softnesses, prior_weights=weights)
-        result = sampled_search(exact, VALIDATION, TEST, grid)
+        result = grid_search(exact, VALIDATION, TEST, grid)
         best = exact.validation_point_.acc_h
         assert best - 0.02 < result.validation.acc_h <= best + 1e-12
         assert result.operating_point.softness in grid.softnesses
@@ -277,24 +277,24 @@ class TestSearch:
         exact = fitted(smoothing, gate, softnesses=(softness,), prior_weights=weights)
         flips = np.concatenate([exact.flips(VALIDATION), exact.flips(TEST)])
         grid = Grid((softness,), np.linspace(flips.min() - 0.01, flips.max() + 0.01, 60))
-        result = sampled_search(exact, VALIDATION, TEST, grid)
+        result = grid_search(exact, VALIDATION, TEST, grid)
         exact.operating_point_ = result.operating_point
         assert result.ausuc == pytest.approx(exact.curve(TEST).area, abs=0.003)
 
     def test_softnesses_are_those_of_the_grid(self):
         mixture = fitted("adaptive", softnesses=(0.07,))
-        result = sampled_search(mixture, VALIDATION, TEST, Grid((0.4,), np.linspace(-2, 3, 30)))
+        result = grid_search(mixture, VALIDATION, TEST, Grid((0.4,), np.linspace(-2, 3, 30)))
         assert result.operating_point.softness == 0.4
 
     def test_the_first_of_equals_wins(self):
         mixture = fitted("none", softnesses=(0.5,))
         grid = Grid((0.5, 0.5), np.linspace(-2, 3, 30))
-        doubled = sampled_search(mixture, VALIDATION, TEST, grid)
-        assert doubled == sampled_search(mixture, VALIDATION, TEST, Grid((0.5,), grid.thresholds))
+        doubled = grid_search(mixture, VALIDATION, TEST, grid)
+        assert doubled == grid_search(mixture, VALIDATION, TEST, Grid((0.5,), grid.thresholds))
 
     def test_a_hard_gate(self):
         mixture = fitted("none", hard=True)
-        result = sampled_search(mixture, VALIDATION, TEST, AUTHORS_GRIDS["AWA1"])
+        result = grid_search(mixture, VALIDATION, TEST, AUTHORS_GRIDS["AWA1"])
         unseen = TEST.seen.max(axis=1) < result.operating_point.threshold
         guess = np.where(unseen, N_SEEN + TEST.unseen.argmax(axis=1), TEST.seen.argmax(axis=1))
         assert result.test == pytest.approx(accuracies(TEST, guess))
@@ -302,21 +302,21 @@ class TestSearch:
     def test_denser_grids_come_nearer(self):
         mixture = fitted("adaptive", softnesses=(0.3,))
         grid = Grid((0.3,), np.linspace(-2, 3, 8))
-        rough, fine = (sampled_search(mixture, VALIDATION, TEST, grid, n=n) for n in (8, 400))
+        rough, fine = (grid_search(mixture, VALIDATION, TEST, grid, n=n) for n in (8, 400))
         assert fine.validation.acc_h >= rough.validation.acc_h
         area = mixture.curve(TEST).area
         assert abs(fine.ausuc - area) < abs(rough.ausuc - area)
 
     def test_an_empty_grid(self):
         with pytest.raises(ValueError, match="grid is empty"):
-            sampled_search(fitted("adaptive"), VALIDATION, TEST, Grid((), np.linspace(0, 1, 5)))
+            grid_search(fitted("adaptive"), VALIDATION, TEST, Grid((), np.linspace(0, 1, 5)))
 
     def test_the_mixture_is_not_changed(self):
         mixture = fitted("adaptive", ConfidenceGate())
         before = dict(mixture.__dict__)
         point, at = mixture.operating_point_, mixture.validation_point_
         flips = mixture.flips(TEST).copy()
-        result = sampled_search(mixture, VALIDATION, TEST, AUTHORS_GRIDS["AWA1"])
+        result = grid_search(mixture, VALIDATION, TEST, AUTHORS_GRIDS["AWA1"])
         assert mixture.__dict__.keys() == before.keys()
         assert all(mixture.__dict__[key] is value for key, value in before.items())
         assert (mixture.operating_point_, mixture.validation_point_) == (point, at)

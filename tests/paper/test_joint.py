@@ -13,9 +13,17 @@ from cosmo.data import GZSLDataset, Split, load_glyphs
 from cosmo.data.splits import Protocol
 from cosmo.mixture.probabilities import top_k
 from cosmo.mixture.smoothing import combine
-from cosmo.paper.joint import JointResult, _Network, joint_table, train_jointly
+from cosmo.paper import joint
+from cosmo.paper.joint import JointResult, _Network, joint_table
 
 COSMO, HELD_OUT, ALL_SEEN = "COSMO, trained apart", "joint, held out", "joint, all seen"
+
+
+def train_jointly(data, *, option, seed=0, **settings):
+    """Return the results of joint training on the test set."""
+    protocol = Protocol(data, seed=seed)
+    trained = joint.train_jointly(protocol, option, **settings)
+    return trained.evaluate(protocol.open_test().y)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -149,7 +157,7 @@ def test_network_is_the_mixture(data: GZSLDataset):
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(0)
     X = data.features[:30]
-    network = _Network(X, data.descriptions, n_known=9, adam={}, batch_size=1, seed=0)
+    network = _Network(X, data.descriptions, n_known=9, adam={}, seed=0)
     network.weights = {
         "seen": torch.from_numpy(rng.normal(size=(X.shape[1], 9)).astype(np.float32)),
         "seen_bias": torch.from_numpy(rng.normal(size=9).astype(np.float32)),

@@ -1,8 +1,8 @@
-"""The search as the paper's authors ran it: thresholds from a grid, then from a finer one.
+"""The authors' grid search: thresholds from a coarse grid, then from a finer one.
 
-For comparison with the exact curve, which needs no grid. A coarse grid of softness and threshold picks
-the best Acc_H on validation; the threshold grid is then replaced by one that is dense around the best
-(`resample_thresholds`), from which the final threshold is picked and the test AUSUC computed.
+It is for comparison with the exact curve, which needs no grid. The best Acc_H on a coarse grid of softness
+and threshold is found on validation; a grid that is dense around it (`resample_thresholds`) gives the final
+threshold and the test AUSUC.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ from cosmo.mixture.outputs import ExpertOutputs
 __all__ = [
     "AUTHORS_GRIDS",
     "STACKING_CONSTANTS",
-    "Grid",
-    "SampledResult",
-    "resample_thresholds",
-    "sampled_search",
+    "grid_search",
 ]
 
 
@@ -49,8 +46,8 @@ STACKING_CONSTANTS = np.arange(-1.5, 1.5, 0.02)
 """Constants tried for calibrated stacking."""
 
 
-class SampledResult(NamedTuple):
-    """What the sampled search chose and what it gives."""
+class GridResult(NamedTuple):
+    """Operating point and results of the grid search."""
 
     operating_point: OperatingPoint
     validation: GZSLScores
@@ -61,16 +58,15 @@ class SampledResult(NamedTuple):
 def resample_thresholds(thresholds: ArrayLike, acc_h: ArrayLike, n: int = 100) -> NDArray[np.float64]:
     """Return thresholds that are dense where `acc_h` is high.
 
-    On each side of the best threshold, the threshold is read as a function of Acc_H, and asked for
-    evenly spaced values of Acc_H: few over its lower range, many near the top. The two sides have
-    different shares, as in the authors' code.
+    On each side of the best threshold, the threshold is interpolated at evenly spaced values of Acc_H: few
+    over its lower range, many near the top. The two sides have different shares, as in the authors' code.
 
     Parameters
     ----------
     thresholds, acc_h : arrays of shape (n_thresholds,)
         At least three thresholds, ascending, and the Acc_H of each.
-    n : int
-        Sets how many thresholds come back, about `2.15·n`.
+    n : int, default=100
+        About `2.15·n` thresholds are returned.
 
     Examples
     --------
@@ -100,9 +96,9 @@ def resample_thresholds(thresholds: ArrayLike, acc_h: ArrayLike, n: int = 100) -
     return np.unique(np.concatenate([rising, falling]))
 
 
-def sampled_search(
+def grid_search(
     mixture: GatedMixture, validation: ExpertOutputs, test: ExpertOutputs, grid: Grid, *, n: int = 100
-) -> SampledResult:
+) -> GridResult:
     """Choose softness, prior weight and threshold on `validation` as the authors did; report on `test`.
 
     Parameters
@@ -113,7 +109,7 @@ def sampled_search(
         Labelled.
     grid : Grid
         One of `AUTHORS_GRIDS`, or your own.
-    n : int
+    n : int, default=100
         Density of the fine threshold grid.
     """
     coarse: GatedMixture = clone(mixture, safe=False).set_params(softnesses=grid.softnesses)
@@ -131,7 +127,7 @@ def sampled_search(
     on_validation = coarse.curve(validation).sample(fine)
     on_test = coarse.curve(test).sample(fine)
     chosen = int(np.argmax(on_validation[2]))
-    return SampledResult(
+    return GridResult(
         OperatingPoint(float(fine[chosen]), softness, prior_weight),
         GZSLScores(*(float(values[chosen]) for values in on_validation)),
         GZSLScores(*(float(values[chosen]) for values in on_test)),

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 Option = Literal["held out", "all seen"]
 K, TEMPERATURE = 5, 3.0  # of the gate, as in `cosmo.gates.ConfidenceGate`
-EPOCHS, BATCH_SIZE, ADAM = (4, 8, 16, 32, 64, 128), 64, {"lr": 1e-2, "weight_decay": 1e-5}
+EPOCHS, BATCH_SIZE, WEIGHT_DECAY = (4, 8, 16, 32, 64, 128), 64, 1e-5
 PATIENCE = 2  # trials without a better accuracy that end the choice of epochs
 
 
@@ -59,7 +59,7 @@ class JointResult:
         Per class, over rows of *all* seen classes, by the seen expert alone: rows of a class that it does
         not have are wrong.
     gate_auc : float
-        How well `p(S)` tells rows of seen classes from rows of unseen ones.
+        AUC of `p(S)` for rows of seen against rows of unseen classes.
     belief_on_seen, belief_on_unseen : float
         Mean `p(S)` on rows of seen and of unseen classes.
     epochs : int
@@ -78,57 +78,7 @@ class JointResult:
     validation: dict[int, float]
 
 
-def train_jointly(
-    dataset: GZSLDataset,
-    *,
-    option: Option,
-    seed: int = 0,
-    epochs: Sequence[int] = EPOCHS,
-    learning_rate: float = ADAM["lr"],
-    weight_decay: float = ADAM["weight_decay"],
-    batch_size: int = BATCH_SIZE,
-) -> JointResult:
-    """Train both experts and the gate by one loss, and evaluate them on test.
-
-    At test, the classes of the seen expert are predicted by it and all others by the unseen expert: the
-    unseen classes and, under "held out", also the held-out seen classes, whose samples it was trained on.
-
-    The number of epochs is the one with the best accuracy per class on training rows that were set aside
-    (Seen-Val, and every third row of the held-out classes); then the network is trained anew on all
-    training rows. The descriptions of unseen classes are read in training under "all seen", where the
-    gate's unseen side would be empty without them.
-
-    Parameters
-    ----------
-    dataset : GZSLDataset
-    option : {"held out", "all seen"}
-        See the table on top of this module.
-    seed : int
-        Draws the held-out rows, as in `Protocol`, and the order of samples.
-    epochs : sequence of int
-        Numbers of epochs to choose from.
-    learning_rate : float
-        Step of Adam.
-    weight_decay : float
-        Adds `weight_decay · |w|² / 2` to the loss.
-    batch_size : int
-
-    Examples
-    --------
-    >>> from cosmo.data import load_glyphs
-    >>> data = load_glyphs(n_classes=24, samples_per_class=6)
-    >>> result = train_jointly(data, option="all seen", epochs=[64])
-    >>> result.belief_on_unseen > 0.8
-    True
-    """
-    protocol = Protocol(dataset, seed=seed)
-    trained = _train(
-        protocol, option, epochs, batch_size, {"lr": learning_rate, "weight_decay": weight_decay}
-    )
-    return trained.evaluate(protocol.open_test().y)
-
-
-class _Trained(NamedTuple):
+class Trained(NamedTuple):
     """Predictions of a trained network on the test features."""
 
     option: Option
@@ -156,9 +106,32 @@ class _Trained(NamedTuple):
         )
 
 
-def _train(
-    protocol: Protocol, option: Option, epochs: Sequence[int], batch_size: int, adam: dict[str, float]
-) -> _Trained:
+def train_jointly(
+    protocol: Protocol, option: Option, *, epochs: Sequence[int] = EPOCHS, learning_rate: float = 1e-2
+) -> Trained:
+    """Train both experts and the gate by one loss, and predict the test features.
+
+    At test, the classes of the seen expert are predicted by it and all others by the unseen expert: the
+    unseen classes and, under "held out", also the held-out seen classes, whose samples it was trained on.
+
+    The number of epochs is the one of best accuracy per class on training rows that were set aside (Seen-Val
+    and every third row of the held-out classes); then the network is trained again on all training rows. The
+    descriptions of unseen classes are used in training under "all seen" only.
+
+    Parameters
+    ----------
+    protocol : Protocol
+        Sealed.
+    option : {"held out", "all seen"}
+        See the table on top of this module.
+    epochs : sequence of int
+        Candidate numbers of epochs.
+    learning_rate : float, default=0.01
+
+    Returns
+    -------
+    Trained
+    """
     dataset, seed = protocol.dataset, protocol.seed
     if option not in get_args(Option):
         raise ValueError(f"option must be one of {', '.join(get_args(Option))}; got {option!r}")
@@ -171,18 +144,19 @@ def _train(
     seen, unseen = dataset.seen_classes, dataset.unseen_classes
     known = seen[seen.isin(training.y[held.seen_train])] if option == "held out" else seen
     held_out = seen[~seen.isin(known)]
-    strangers = held_out if option == "held out" else unseen
-    stage, test_stage = known.append(strangers), known.append(held_out.append(unseen))
-    network = _Network(training.X, dataset.descriptions.loc[seen], len(known), adam, batch_size, seed)
+    others = held_out if option == "held out" else unseen
+    stage, test_stage = known.append(others), known.append(held_out.append(unseen))
+    adam = {"lr": learning_rate, "weight_decay": WEIGHT_DECAY}
+    network = _Network(training.X, dataset.descriptions.loc[seen], len(known), adam, seed)
     A, codes = dataset.descriptions.loc[stage], stage.get_indexer(training.y)
 
     aside = np.concatenate([held.seen_val, held.unseen_val[::3]])
-    learnt = np.setdiff1d(np.arange(len(training.y)), aside)
-    looked_at = np.unique(codes[aside])
+    used = np.setdiff1d(np.arange(len(training.y)), aside)
+    tried = np.unique(codes[aside])
     validation = {}
-    for done in network.train(training.X[learnt], codes[learnt], A, stops):
+    for done in network.train(training.X[used], codes[used], A, stops):
         guess = network.predict(training.X[aside], A)[0].argmax(axis=1)
-        validation[done] = per_class_accuracy(codes[aside], guess, looked_at)
+        validation[done] = per_class_accuracy(codes[aside], guess, tried)
         logger.info("joint, %s: %d epochs, held-out accuracy %.3f", option, done, validation[done])
         best = max(validation, key=validation.__getitem__)
         if [*validation].index(best) < len(validation) - PATIENCE:
@@ -190,11 +164,11 @@ def _train(
     next(network.train(training.X, codes, A, [best]))
 
     predicted = network.predict(protocol.test_features(), dataset.descriptions.loc[test_stage])
-    return _Trained(option, dataset, known, test_stage, *predicted, validation)
+    return Trained(option, dataset, known, test_stage, *predicted, validation)
 
 
 def joint_table(dataset: GZSLDataset, seed: int = 0) -> pd.DataFrame:
-    """Return COSMO, with ESZSL as its unseen expert, beside both ways of training its parts jointly.
+    """Compare COSMO, with ESZSL as its unseen expert, with joint training of its parts.
 
     All columns are shares of one, on test; `gate_auc` is that of the gate's score of "seen".
 
@@ -206,7 +180,7 @@ def joint_table(dataset: GZSLDataset, seed: int = 0) -> pd.DataFrame:
     ['COSMO, trained apart', 'joint, held out', 'joint, all seen']
     """
     protocol = Protocol(dataset, seed=seed)
-    trained = [_train(protocol, option, EPOCHS, BATCH_SIZE, ADAM) for option in get_args(Option)]
+    trained = [train_jointly(protocol, option) for option in get_args(Option)]
     experiment = run_experiment(dataset, Settings(unseen="eszsl", seed=seed), protocol=protocol)
     outputs = experiment.test
     rows = {
@@ -229,9 +203,9 @@ def joint_table(dataset: GZSLDataset, seed: int = 0) -> pd.DataFrame:
 class _Network:
     """Seen expert, unseen expert and gate, as one differentiable `p(y)`.
 
-    Classes come as rows of a description table: those of the seen expert first, then the strangers.
-    Features have their mean taken off and are scaled to a mean length of one; the mean of the seen classes
-    is taken off every description, and each is scaled to length one.
+    Classes come as rows of a description table: those of the seen expert first, then the others.
+    Features are centred and scaled to a mean length of one; descriptions are centred by the mean of the seen
+    classes and scaled to unit length.
     """
 
     def __init__(
@@ -240,10 +214,9 @@ class _Network:
         descriptions: pd.DataFrame,
         n_known: int,
         adam: dict[str, float],
-        batch_size: int,
         seed: int,
     ) -> None:
-        self.n_known, self.adam, self.batch_size, self.seed = n_known, adam, batch_size, seed
+        self.n_known, self.adam, self.seed = n_known, adam, seed
         self.mean = X.mean(axis=0)
         self.length = np.float32(np.mean([np.linalg.norm(row - self.mean) for row in X]) or 1)
         self.description_mean = descriptions.to_numpy().mean(axis=0)
@@ -256,7 +229,7 @@ class _Network:
         descriptions: pd.DataFrame,
         stops: Sequence[int],
     ) -> Iterator[int]:
-        """Start anew; pause at each of `stops` (numbers of epochs). `codes` are rows of `descriptions`."""
+        """Train from scratch and yield at each of `stops` (numbers of epochs)."""
         torch = require("torch")
         rows, labels = torch.from_numpy(self._features(X)), torch.from_numpy(codes)
         A = torch.from_numpy(self._signatures(descriptions))
@@ -272,7 +245,7 @@ class _Network:
         adam = torch.optim.Adam(self.weights.values(), **self.adam, fused=True)
         generator = torch.Generator().manual_seed(self.seed)
         for epoch in range(1, max(stops) + 1):
-            for batch in torch.randperm(len(rows), generator=generator).split(self.batch_size):
+            for batch in torch.randperm(len(rows), generator=generator).split(BATCH_SIZE):
                 adam.zero_grad()
                 log_proba, _ = self._forward(rows[batch], A)
                 torch.nn.functional.nll_loss(log_proba, labels[batch]).backward()
@@ -296,13 +269,13 @@ class _Network:
         w = self.weights
         seen = X @ w["seen"] + w["seen_bias"]
         joint = X @ w["unseen"] @ A.T
-        strangers = joint[:, self.n_known :]
+        others = joint[:, self.n_known :]
         confidences = joint.softmax(dim=1)[:, self.n_known :], (seen / TEMPERATURE).softmax(dim=1)
         log_odds = torch.cat([_top_k(part) for part in confidences], dim=1) @ w["gate"] + w["gate_bias"]
         log_sigmoid = torch.nn.functional.logsigmoid
         of_seen = seen.log_softmax(dim=1) + log_sigmoid(log_odds)[:, None]
-        of_strangers = strangers.log_softmax(dim=1) + log_sigmoid(-log_odds)[:, None]
-        log_proba = torch.cat([of_seen, of_strangers], dim=1)
+        of_others = others.log_softmax(dim=1) + log_sigmoid(-log_odds)[:, None]
+        log_proba = torch.cat([of_seen, of_others], dim=1)
         return log_proba, log_odds
 
     def _features(self, X: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -33,7 +33,7 @@ from cosmo.metrics.accuracy import (
     zsl_accuracy,
 )
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.paper.grid_search import AUTHORS_GRIDS, STACKING_CONSTANTS, sampled_search
+from cosmo.paper.grid_search import AUTHORS_GRIDS, STACKING_CONSTANTS, grid_search
 from cosmo.paper.inputs import Missing
 
 Source = Literal["predictions", "features", "scores"]
@@ -164,7 +164,7 @@ def fitted(trial: Trial, validation: ExpertOutputs) -> Combination:
     if trial.dataset not in AUTHORS_GRIDS:
         raise Missing(f"a published grid for {trial.dataset}")
     mixture = cast(GatedMixture, rule).fit_gate(validation)
-    mixture.operating_point_ = sampled_search(
+    mixture.operating_point_ = grid_search(
         mixture, validation, validation, AUTHORS_GRIDS[trial.dataset]
     ).operating_point
     return mixture
@@ -233,7 +233,7 @@ def measure(trial: Trial, validation: ExpertOutputs, test: ExpertOutputs) -> dic
 def _sampled_ausuc(trial: Trial, rule: Combination, validation: ExpertOutputs, test: ExpertOutputs) -> float:
     """Return the area as the authors computed it."""
     if isinstance(rule, GatedMixture):
-        return sampled_search(rule, validation, test, AUTHORS_GRIDS[trial.dataset]).ausuc
+        return grid_search(rule, validation, test, AUTHORS_GRIDS[trial.dataset]).ausuc
     # Of stacking: 201 constants, up to the largest score.
     most = max(float(np.max(part)) for part in (test.stacking_seen, test.stacking_unseen))  # type: ignore[arg-type]
     acc_ts, acc_tr, _ = rule.curve(test).sample(np.linspace(-most, most, 201))
