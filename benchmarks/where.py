@@ -1,8 +1,8 @@
-"""Where the time of the other benchmarks' work goes, function by function.
+"""Profile the other benchmarks by function.
 
-The work is done again, in small, while a timer looks every few milliseconds of the processor's time which
-functions are being executed. Shares are those of the function on the first line; what a library does counts
-for the function of `cosmo` that asked for it. With COSMO_DATA, selection and LAGO work on real data.
+Small versions of the benchmarks run under a sampling profiler, with a sample every few milliseconds of CPU
+time. Shares are relative to the function on the first line; the time of a library counts for the function of
+`cosmo` that calls it. With COSMO_DATA, selection and LAGO use real data.
 
     python benchmarks/where.py
     python benchmarks/where.py "predict, one row" LAGO
@@ -33,11 +33,12 @@ import inference
 import lago
 import selection
 from cosmo import ESZSL
+from cosmo.classifier.combinations import make_way
 from cosmo.data.splits import hold_out
 from cosmo.experts import select
 
-EVERY = 0.002  # seconds of the processor between two looks
-LEAST, DEEPEST = 0.06, 3  # what is worth a line
+INTERVAL = 0.002  # CPU seconds between two samples
+LEAST, DEEPEST = 0.06, 3  # smallest share and largest depth that are printed
 OURS = tuple(
     str(Path(part).resolve())
     for part in (Path(select.__code__.co_filename).parents[1], Path(__file__).parent)
@@ -47,12 +48,12 @@ Stack = tuple[str, ...]
 
 
 @contextmanager
-def sampled() -> Iterator[Counter[Stack]]:
-    """Count the seconds that are spent in each stack of our functions, outermost first."""
+def profile() -> Iterator[Counter[Stack]]:
+    """Count the seconds in each stack of functions of this repository, outermost first."""
     seconds: Counter[Stack] = Counter()
     last = time.process_time()
 
-    def look(_: int, frame: FrameType | None) -> None:
+    def take_sample(_: int, frame: FrameType | None) -> None:
         nonlocal last
         stack = []
         while frame is not None:
@@ -63,8 +64,8 @@ def sampled() -> Iterator[Counter[Stack]]:
         seconds[tuple(reversed(stack))] += now - last
         last = now
 
-    before = signal.signal(signal.SIGPROF, look)
-    signal.setitimer(signal.ITIMER_PROF, EVERY, EVERY)
+    before = signal.signal(signal.SIGPROF, take_sample)
+    signal.setitimer(signal.ITIMER_PROF, INTERVAL, INTERVAL)
     try:
         yield seconds
     finally:
@@ -73,7 +74,7 @@ def sampled() -> Iterator[Counter[Stack]]:
 
 
 def shares(seconds: Counter[Stack], root: str) -> Iterator[tuple[int, str, float]]:
-    """Yield depth, function and share of all functions that `root` calls and that take long enough."""
+    """Yield depth, function and share of the functions that `root` calls, above the smallest share."""
     below: Counter[Stack] = Counter()
     for stack, spent in seconds.items():
         if root in stack:
@@ -88,7 +89,7 @@ def _lines(
 ) -> Iterator[tuple[int, str, float]]:
     inner = [one for one in below if len(one) == len(path) + 1 and one[:-1] == path]
     inner.sort(key=lambda one: -below[one])
-    if depth and inner and below[inner[0]] > 0.95 * below[path]:  # it only passes the work on
+    if depth and inner and below[inner[0]] > 0.95 * below[path]:  # a wrapper
         yield from _lines(below, inner[0], total, depth)
         return
     yield depth, path[-1], below[path] / total
@@ -97,8 +98,8 @@ def _lines(
             yield from _lines(below, one, total, depth + 1)
 
 
-def repeated(job: Callable[[], object], seconds: float = 2.0) -> None:
-    """Do a job again and again for some seconds of the processor."""
+def repeat(job: Callable[[], object], seconds: float = 2.0) -> None:
+    """Repeat a job for some CPU seconds."""
     start = time.process_time()
     while time.process_time() - start < seconds:
         job()
@@ -107,18 +108,18 @@ def repeated(job: Callable[[], object], seconds: float = 2.0) -> None:
 def _selection(way: str) -> None:
     _, _, validation, test = next(selection.predictions())
     if way == "study":
-        repeated(lambda: selection.study(validation, test))
+        repeat(lambda: selection.study(validation, test))
         return
-    mixture = selection.RULES["COSMO"].fit(validation)
+    mixture = make_way("COSMO").fit(validation)
     if way == "exact":
-        repeated(lambda: selection.exact(mixture, selection.fresh(validation), selection.fresh(test)))
+        repeat(lambda: selection.exact(mixture, selection.fresh(validation), selection.fresh(test)))
     else:
         selection.full_grid(mixture, validation, test, selection.AUTHORS_GRIDS["CUB"])
 
 
 def _predict(rows: int) -> None:
     model, X = inference.make_model()
-    repeated(lambda: model.predict(X[:rows]))
+    repeat(lambda: model.predict(X[:rows]))
 
 
 def _eszsl() -> None:
@@ -137,7 +138,7 @@ def _partition() -> None:
     args = argparse.Namespace(features=256, seen=100, unseen=50)
     with tempfile.TemporaryDirectory() as folder:
         model = cluster.make(Path(folder, "rows"), 100_000, 1, args)
-        predict_file(model, Path(folder, "rows"), Path(folder, "answers"))
+        predict_file(model, Path(folder, "rows"), Path(folder, "predictions"))
 
 
 def _grow(work: str, **size: int) -> None:
@@ -177,7 +178,7 @@ def main() -> None:
     for name, (root, work) in WORK.items():
         if words and not any(word in name for word in words):
             continue
-        with threadpool_limits(limits=1), sampled() as seconds:
+        with threadpool_limits(limits=1), profile() as seconds:
             work()
         for depth, function, share in shares(seconds, root):
             table.add_row("" if depth else name, "  " * depth + function, f"{100 * share:.0f} %")
