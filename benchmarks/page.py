@@ -1,9 +1,8 @@
-"""How fast a report is in Chromium: opening it, and dragging the operating point.
+"""Speed of a report in Chromium: opening it, and dragging the operating point.
 
-Opening is the wall time from asking for the file until its figures are drawn, the best of a few times in a
-browser that is running already; the work is what the page's main thread did in it. Dragging is the work for
-each move of the mouse on the plane, and for each step of the slider in the other views: below 16 ms nothing
-is ever late.
+Opening is the wall time until the figures are drawn, the best of a few in a running browser; work is the time
+of the main thread. Dragging is the work per move of the mouse on the plane, and per step of the slider in the
+other views: below 16 ms no frame is late.
 
     python benchmarks/page.py cosmo-runs/CUB/report.html
 """
@@ -31,7 +30,7 @@ SETTLED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimat
 
 
 class Page:
-    """An open report whose main thread is watched."""
+    """An open report with the timer of its main thread."""
 
     def __init__(self, browser: Any, report: Path) -> None:
         self._context = browser.new_context(viewport={"width": 1200, "height": 800})

@@ -1,6 +1,6 @@
-"""What the pictures of the benchmarks share: they are drawn from what the tables print.
+"""Figures of the benchmarks, drawn from their printed tables.
 
-Matplotlib is imported with the first picture: processes that measure memory do without.
+Matplotlib is imported with the first figure, so that processes which measure memory do not load it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STYLE = {
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
-    """Let a program draw its results."""
+    """Add the option --plot."""
     parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw the results (.svg, .png)")
 
 
@@ -56,7 +56,7 @@ def panels(rows: int, columns: int, *, height: float, **shared: Any) -> tuple[Fi
 
 
 def line(k: int) -> dict[str, Any]:
-    """Return how the k-th line is drawn: it differs from others without colour, too."""
+    """Return the style of the k-th line, which differs from others even without colour."""
     from cosmo.viz.plots.style import LINES
 
     return {"color": LINES[k].colour, "linestyle": LINES[k].dashes, "marker": MARKERS[k]}
@@ -86,7 +86,7 @@ def plain_ticks(axis: Axis) -> None:
 
 
 def _power(value: float, _: object) -> str:
-    """Return a power of ten in plain letters, which need no fonts of their own as formulas do."""
+    """Return a power of ten in Unicode, which needs no font for formulas."""
     return "10" + str(round(np.log10(value))).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
@@ -97,7 +97,7 @@ def legend_below(figure: Figure, axes: Axes) -> None:
 
 
 def save(figure: Figure, file: Path) -> None:
-    """Write a picture; the same picture gives the same bytes."""
+    """Write a figure, the same bytes each time."""
     content, kind = io.BytesIO(), file.suffix.removeprefix(".")
     unchanging = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
     figure.savefig(content, format=kind, dpi=130, metadata=unchanging.get(kind))

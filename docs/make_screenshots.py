@@ -39,7 +39,7 @@ TO_THE_VIEWS = "() => document.querySelector('[role=tabpanel]:not([hidden])').sc
 
 
 def small(png: bytes) -> bytes:
-    """Return a picture with as many colours as fit into few bytes; even thin lines keep theirs."""
+    """Return an image with as many colours as fit into 80 kB."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     for colours in (256, 128, 64, 32):
         content = io.BytesIO()
@@ -51,7 +51,7 @@ def small(png: bytes) -> bytes:
 
 
 class Camera:
-    """Takes pictures of views."""
+    """Takes screenshots of views."""
 
     def __init__(self, browser: Any, folder: Path) -> None:
         self._browser, self._folder = browser, folder
@@ -65,7 +65,7 @@ class Camera:
         return page
 
     def take(self, page: Any, name: str, *, scroll: bool = True) -> None:
-        """Write what a window shows, usually from the views on."""
+        """Write a screenshot, by default from the views on."""
         if scroll:
             page.evaluate(SETTLED)
             page.evaluate(TO_THE_VIEWS)
@@ -97,7 +97,7 @@ def studio(data: GZSLDataset, folder: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write all pictures."""
+    """Write all screenshots."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else IMAGES
     folder.mkdir(parents=True, exist_ok=True)
     data = load_glyphs()

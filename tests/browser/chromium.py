@@ -75,7 +75,7 @@ class Visitor:
         context.set_default_timeout(15_000)
         self._contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda said: said.type in ("error", "warning") and self._note(said.text))
+        page.on("console", lambda message: message.type in ("error", "warning") and self._note(message.text))
         page.on("pageerror", lambda error: self._note(f"uncaught: {error}"))
         page.on("request", lambda request: self._check(request.url, home))
         page.goto(home + part)
@@ -109,7 +109,7 @@ class Visitor:
 
 
 def settled(page: Any) -> None:
-    """Wait until what was asked for is drawn: a page follows its state once per frame."""
+    """Wait for the next frame: a page redraws once per frame."""
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
@@ -175,19 +175,19 @@ def class_table(page: Any) -> list[list[str]]:
 
 
 def check_names(page: Any, view: str) -> None:
-    """What a reader of the screen is told of every control and picture."""
+    """Check that every control and image has a name for screen readers."""
     session = page.context.new_cdp_session(page)
     nodes = session.send("Accessibility.getFullAXTree")["nodes"]
     session.detach()
-    told = [
+    named = [
         (node["role"]["value"], node.get("name", {}).get("value", "").strip())
         for node in nodes
         if not node["ignored"] and node.get("role", {}).get("value") in ROLES
     ]
-    roles = Counter(role for role, _ in told)
+    roles = Counter(role for role, _ in named)
     assert roles["tab"] >= 4
     assert roles["button"] >= 2, view
-    assert [role for role, name in told if not name] == [], view
+    assert [role for role, name in named if not name] == [], view
     assert page.evaluate("[...document.images].filter((one) => !one.alt).length") == 0
 
 

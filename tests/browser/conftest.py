@@ -1,4 +1,4 @@
-"""A real browser for each module, and a visitor who opens pages in it for each test."""
+"""A browser per module, and a client of it per test."""
 
 from __future__ import annotations
 

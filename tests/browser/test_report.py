@@ -136,13 +136,13 @@ def test_keys_and_buttons_move_the_point(visitor: Visitor, report: Path, experim
 
 def test_gate(visitor: Visitor, report: Path, experiment: Experiment) -> None:
     page, outputs = visitor.open(report, "#gate"), experiment.test
-    told = page.locator("#panel-gate dl.numbers dd")
+    numbers_shown = page.locator("#panel-gate dl.numbers dd")
     for shown, rule in (("confidence", "COSMO"), ("max softmax", "Independent-Hard")):
         page.locator("#panel-gate select").select_option(shown)
         settled(page)
         score = experiment.fitted[rule].gate_.score(outputs)  # type: ignore[attr-defined]
         wanted = 100 * gate_auc(outputs.is_seen, score), 100 * fpr_at_tpr(outputs.is_seen, score)
-        assert tuple(map(number, told.all_text_contents()[:2])) == pytest.approx(wanted, abs=0.0501)
+        assert tuple(map(number, numbers_shown.all_text_contents()[:2])) == pytest.approx(wanted, abs=0.0501)
     page.locator("#panel-gate select").select_option("confidence")
     settled(page)
     line = page.get_by_role("slider", name="threshold of the gate")
@@ -154,7 +154,7 @@ def test_gate(visitor: Visitor, report: Path, experiment: Experiment) -> None:
         assert float(line.get_attribute("aria-valuenow")) == threshold
         taken = experiment.fitted["COSMO"].gate_.score(outputs) >= threshold  # type: ignore[attr-defined]
         shares = [100 * taken[outputs.is_seen == side].mean() for side in (True, False)]
-        assert list(map(number, told.all_text_contents()[3:])) == pytest.approx(shares, abs=0.0501)
+        assert list(map(number, numbers_shown.all_text_contents()[3:])) == pytest.approx(shares, abs=0.0501)
     # The threshold of the gate is that of the curve: the other views have moved with it.
     page.get_by_role("tab", name="Plane").click()
     settled(page)
@@ -328,28 +328,28 @@ def test_walk_is_the_explanation(visitor: Visitor, report: Path, experiment: Exp
             settled(page)
         model = copy(experiment.model)
         model.combination_ = moved(model.combination_, exact_threshold(page))
-        told = model.explain(data.features[rows[[sample]]])
+        steps = model.explain(data.features[rows[[sample]]])
         outputs = model.outputs(data.features[rows[[sample]]])
-        before = combine(outputs.seen, outputs.unseen, told.p_unseen, smoothing="none", dtype=np.float64)[0]
+        before = combine(outputs.seen, outputs.unseen, steps.p_unseen, smoothing="none", dtype=np.float64)[0]
         result = rows_of(saved(page, page.get_by_label('"Result before and after smoothing" as CSV')))
         assert len(result) == 1 + 5 + 5
         for name, domain, unsmoothed, smoothed in result[1:]:
-            code = told.classes.get_loc(name)
+            code = steps.classes.get_loc(name)
             assert domain == ("seen" if code < outputs.n_seen else "unseen")
             assert float(unsmoothed) == pytest.approx(before[code], abs=1e-5)
-            assert float(smoothed) == pytest.approx(told.proba[0, code], abs=1e-5)
-        answer = told.prediction[0]
+            assert float(smoothed) == pytest.approx(steps.proba[0, code], abs=1e-5)
+        answer = steps.prediction[0]
         assert head.locator("strong").text_content() == str(answer)
-        assert f"{100 * told.proba[0].max():.1f} %" in head.text_content()
+        assert f"{100 * steps.proba[0].max():.1f} %" in head.text_content()
         gate = rows_of(saved(page, page.get_by_label('"Gate: p(S) and p(U)" as CSV')))[1]
         assert list(map(float, gate)) == pytest.approx(
-            [told.gate_score[0], exact_threshold(page), told.p_unseen[0]], abs=1e-5
+            [steps.gate_score[0], exact_threshold(page), steps.p_unseen[0]], abs=1e-5
         )
-        for side, proba in (("Seen", told.seen), ("Unseen", told.unseen)):
+        for side, proba in (("Seen", steps.seen), ("Unseen", steps.unseen)):
             drawing = page.locator(f'#panel-walk [role=img][aria-label^="{side} expert"]')
-            for said in drawing.get_attribute("aria-label").split(": ", 2)[2].split("; "):
-                name, value = said.rsplit(" ", 1)
-                column = (told.seen_classes if side == "Seen" else told.unseen_classes).get_loc(name)
+            for entry in drawing.get_attribute("aria-label").split(": ", 2)[2].split("; "):
+                name, value = entry.rsplit(" ", 1)
+                column = (steps.seen_classes if side == "Seen" else steps.unseen_classes).get_loc(name)
                 assert float(value.removeprefix("<")) == pytest.approx(proba[0, column], abs=1.1e-3)
 
 

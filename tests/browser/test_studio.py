@@ -121,7 +121,7 @@ def test_answers_are_those_of_the_model(
         )
 
 
-def test_what_is_wrong_with_a_row_is_said(visitor: Visitor, address: str, data: GZSLDataset) -> None:
+def test_errors_of_a_row(visitor: Visitor, address: str, data: GZSLDataset) -> None:
     page = visitor.open(address)
     open_view(page, "Try it")
     n, error = data.features.shape[1], page.locator("#panel-try .error")
@@ -231,9 +231,7 @@ def test_add_keep_download_undo(
     assert operating(page)["accTs"] == pytest.approx(100 * scores.acc_ts, abs=0.0501)
 
 
-def test_what_is_wrong_with_a_class_is_said(
-    visitor: Visitor, address: str, data: GZSLDataset, new_class: list[float]
-) -> None:
+def test_errors_of_a_class(visitor: Visitor, address: str, data: GZSLDataset, new_class: list[float]) -> None:
     page = visitor.open(address)
     open_view(page, "Add a class")
     error = page.locator("#panel-add .error")
@@ -268,8 +266,8 @@ def test_views_are_named_and_fit_a_phone(visitor: Visitor, address: str, data: G
 
 def test_without_the_token(visitor: Visitor, address: str) -> None:
     base = address.partition("?")[0]
-    for asked in (base, f"{base}?token=wrong", f"{base}api/view"):
-        page = visitor.open(asked, wait=False)
+    for url in (base, f"{base}?token=wrong", f"{base}api/view"):
+        page = visitor.open(url, wait=False)
         assert "open the address that `cosmo studio` printed" in page.locator("body").text_content()
         assert page.locator("#view").count() == 0
     visitor.forgive("status of 401")

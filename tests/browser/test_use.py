@@ -108,7 +108,7 @@ def test_text_stands_out(visitor: Visitor, report: Path, scheme: str) -> None:
 
 
 def test_everything_has_a_name(visitor: Visitor, report: Path) -> None:
-    """What a reader of the screen is told of every control and picture, in every view."""
+    """Every control and image of every view has a name for screen readers."""
     for view, page in open_views(visitor, report):
         check_names(page, view)
 
@@ -140,7 +140,7 @@ def test_without_a_mouse(visitor: Visitor, report: Path) -> None:
     assert second < before
     tab_to(".handle")
     outline = page.evaluate("getComputedStyle(document.activeElement.querySelector('.reach')).stroke")
-    assert outline != "none", "who uses keys must see where they are"
+    assert outline != "none", "keyboard focus must be visible"
     page.keyboard.press("ArrowUp")
     settled(page)
     assert exact_threshold(page) > second

@@ -70,7 +70,7 @@ class TestCompress:
             compress({**VIEW, "x": float("nan")})
 
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "message"),
         [
             ("", "cannot be decompressed|truncated"),
             ("!!", "cannot be decompressed"),
@@ -86,8 +86,8 @@ class TestCompress:
             (packed(b'{"format": 1, "kind": [], "arrays": [], "sets": []}'), "lacks its kind"),
         ],
     )
-    def test_foreign(self, text: str, said: str):
-        with pytest.raises(DataError, match=said):
+    def test_foreign(self, text: str, message: str):
+        with pytest.raises(DataError, match=message):
             decompress(text)
 
     def test_cut_off_anywhere(self):

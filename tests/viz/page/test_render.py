@@ -108,7 +108,7 @@ def test_nothing_from_elsewhere(page: str):
     assert len(found.content["style"]) == 1
     assert "@import" not in text
     assert not re.search(r"\beval\(|new Function\(|innerHTML|document\.write", text)
-    # Namespaces are names, not addresses that are asked for.
+    # Namespaces are names, not addresses.
     assert {*re.findall(r"https?://[\w./]*", text)} <= {
         "http://www.w3.org/2000/svg",
         "http://www.w3.org/1999/xhtml",
@@ -120,9 +120,9 @@ def test_nothing_is_left_of_the_template(page: str):
 
 
 def test_live():
-    told = {"api": "/api", "attributes": ["</script><b>", "a&b"]}
-    found = Page(render_page(VIEW, live=told))
-    assert json.loads(found.content["script"][1]) == told
+    live = {"api": "/api", "attributes": ["</script><b>", "a&b"]}
+    found = Page(render_page(VIEW, live=live))
+    assert json.loads(found.content["script"][1]) == live
     assert "<" not in found.content["script"][1]
     assert "connect-src 'self'" in policy(found)
     assert Page(render_page(VIEW)).content["script"][1] == "null"

@@ -1,4 +1,4 @@
-"""What the page computes from a set is what Python computes."""
+"""Numbers of a set equal those computed in Python."""
 
 from __future__ import annotations
 
@@ -133,16 +133,16 @@ class TestWalk:
         arrays, view = made
         walk = {key: arrays[value] if type(value) is int else value for key, value in view["walk"].items()}
         point, test = experiment.model.operating_point_, experiment.test
-        told = explain(experiment.model.combination_, test)
+        explanation = explain(experiment.model.combination_, test)
         assert (walk["smoothing"], walk["hard"]) == ("adaptive", False)
-        np.testing.assert_array_equal(walk["score"], told.gate_score)
+        np.testing.assert_array_equal(walk["score"], explanation.gate_score)
         u = expit((point.threshold - walk["score"]) / point.softness)[:, None]
         n_seen, n_unseen = test.n_seen, test.n_unseen
         seen = (walk["seen_proba"] + u / n_seen) * (1 - u)
         unseen = (walk["unseen_proba"] + (1 - u) / n_unseen) * u
         total = (walk["seen_mass"] + u[:, 0]) * (1 - u[:, 0]) + (walk["unseen_mass"] + 1 - u[:, 0]) * u[:, 0]
         for side, codes in ((seen, walk["seen_codes"]), (unseen, walk["unseen_codes"])):
-            expected = np.take_along_axis(told.proba, codes.astype(int), axis=1)
+            expected = np.take_along_axis(explanation.proba, codes.astype(int), axis=1)
             np.testing.assert_allclose(side / total[:, None], expected, atol=1e-6)
             assert (np.diff(side, axis=1) <= 1e-9).all()
         np.testing.assert_array_equal(walk["seen_codes"][:, 0], test.seen_choice)
@@ -150,12 +150,12 @@ class TestWalk:
 
     def test_fewer_classes_than_shown(self):
         seen = np.array([[0.5, 0.5, 0.0], [0.2, 0.2, 0.6]])
-        said = ExpertOutputs(
+        outputs = ExpertOutputs(
             pd.Index(list("abc")), pd.Index(["z"]), seen, np.array([[0.3], [0.0]]), target=np.array([0, 3])
         )
-        rule = GatedMixture(MaxSoftmaxGate(), smoothing="none").fit(said)
+        rule = GatedMixture(MaxSoftmaxGate(), smoothing="none").fit(outputs)
         arrays = Arrays()
-        walk = set_view(arrays, "few", [Way("a", rule, said)], said.classes)["walk"]
+        walk = set_view(arrays, "few", [Way("a", rule, outputs)], outputs.classes)["walk"]
         assert unpack(arrays.entries[walk["seen_codes"]]).tolist() == [[0, 1, 2], [2, 0, 1]]
         assert unpack(arrays.entries[walk["unseen_codes"]]).tolist() == [[3], [3]]
         assert unpack(arrays.entries[walk["unseen_mass"]]).tolist() == [0.3, 0.0]
@@ -186,7 +186,7 @@ class TestSamples:
 
     def test_more_classes_than_two_bytes_count(self):
         n = 70_000
-        said = ExpertOutputs(
+        outputs = ExpertOutputs(
             pd.RangeIndex(n - 1),
             pd.Index([n]),
             np.eye(1, n - 1, n - 2),
@@ -197,8 +197,8 @@ class TestSamples:
         rule = GatedMixture(MaxSoftmaxGate(), smoothing="none")
         rule.gate_, rule.operating_point_ = (
             MaxSoftmaxGate(),
-            CalibratedStacking(0.0).fit(said).operating_point_,
+            CalibratedStacking(0.0).fit(outputs).operating_point_,
         )
-        found = set_view(arrays, "many", [Way("a", rule, said)], said.classes)
+        found = set_view(arrays, "many", [Way("a", rule, outputs)], outputs.classes)
         assert unpack(arrays.entries[found["samples"]["target"]]).tolist() == [n - 1]
         assert arrays.entries[found["samples"]["target"]]["type"] == "u4"

@@ -48,7 +48,7 @@ class Letters(Encoder):
 
 
 class Pixels(Letters):
-    """For pictures; asked about rows that were encoded before."""
+    """Encoder of images; only its kind is used."""
 
     name, kind, identity = "pixels", "images", "pixels-1"
 
@@ -68,7 +68,7 @@ def view(experiment: Experiment) -> dict[str, Any]:
 
 
 class TestExperiment:
-    def test_says_what_was_done(self, view: dict[str, Any], experiment: Experiment):
+    def test_summary(self, view: dict[str, Any], experiment: Experiment):
         assert view["kind"] == "run"
         assert view["title"] == "Generalized zero-shot learning on small"
         assert view["version"] == cosmo.__version__

@@ -47,8 +47,8 @@ class Browser:
 
     def at_once(self, *requests: tuple[str, str, dict[str, Any]]) -> list[httpx.Response]:
         async def all_of_them() -> list[httpx.Response]:
-            asked = (self.ask(method, path, **options) for method, path, options in requests)
-            return await asyncio.gather(*asked)
+            responses = (self.ask(method, path, **options) for method, path, options in requests)
+            return await asyncio.gather(*responses)
 
         return asyncio.run(all_of_them())
 

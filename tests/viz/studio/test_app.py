@@ -45,12 +45,12 @@ class TestPage:
         view = read_view(answer.text)
         assert view["kind"] == "studio"
         assert view["sets"][0]["classes"]["names"] == live.names
-        told = json.loads(re.search(r'<script[^>]*id="live"[^>]*>([^<]*)<', answer.text)[1])  # type: ignore[index]
-        assert (told["api"], told["takes"], told["features"]) == ("/api", "features", live.n_features)
-        assert (told["described_by"], told["samples"], told["kept"]) == ("numbers", True, [])
-        assert told["attributes"] == live.attributes
-        assert told["attributes"][0].count("::") == 1
-        assert told["limits"]["upload_bytes"] == 10_000_000
+        facts = json.loads(re.search(r'<script[^>]*id="live"[^>]*>([^<]*)<', answer.text)[1])  # type: ignore[index]
+        assert (facts["api"], facts["takes"], facts["features"]) == ("/api", "features", live.n_features)
+        assert (facts["described_by"], facts["samples"], facts["kept"]) == ("numbers", True, [])
+        assert facts["attributes"] == live.attributes
+        assert facts["attributes"][0].count("::") == 1
+        assert facts["limits"]["upload_bytes"] == 10_000_000
 
     def test_policy_is_that_of_the_page_and_fits_its_script(self, browser: Any):
         answer = browser.get("/")
@@ -112,10 +112,10 @@ class TestPredict:
     def test_equals_the_model(self, browser: Any, model: Model, samples: Samples):
         for row in samples.rows[::40]:
             record = browser.post(PREDICT, json={"features": row.tolist()}).json()
-            told = model.cosmo.explain(row[None])
+            explanation = model.cosmo.explain(row[None])
             assert record["answer"] == model.predict(row[None])[0]
-            assert record["score"] == pytest.approx(told.gate_score[0])
-            assert record["classes"] == told.classes.tolist()
+            assert record["score"] == pytest.approx(explanation.gate_score[0])
+            assert record["classes"] == explanation.classes.tolist()
             assert record["milliseconds"] > 0
 
     @pytest.mark.parametrize(

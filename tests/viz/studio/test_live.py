@@ -45,19 +45,19 @@ def trained(data: Any, expert: str) -> Model:
 class TestPredict:
     def test_as_the_model_explains(self, live: LiveModel, model: Model, samples: Samples):
         for row in samples.rows[::7]:
-            record, told = live.predict(row), model.cosmo.explain(row[None])
-            classes = told.classes
-            assert record["answer"] == told.prediction[0] == model.predict(row[None])[0]
-            assert record["probability"] == pytest.approx(told.proba[0].max())
-            assert record["p_unseen"] == pytest.approx(told.p_unseen[0])
-            assert record["score"] == pytest.approx(told.gate_score[0])
-            assert record["seen_mass"] == pytest.approx(told.seen[0].sum())
-            assert record["unseen_mass"] == pytest.approx(told.unseen[0].sum())
+            record, explanation = live.predict(row), model.cosmo.explain(row[None])
+            classes = explanation.classes
+            assert record["answer"] == explanation.prediction[0] == model.predict(row[None])[0]
+            assert record["probability"] == pytest.approx(explanation.proba[0].max())
+            assert record["p_unseen"] == pytest.approx(explanation.p_unseen[0])
+            assert record["score"] == pytest.approx(explanation.gate_score[0])
+            assert record["seen_mass"] == pytest.approx(explanation.seen[0].sum())
+            assert record["unseen_mass"] == pytest.approx(explanation.unseen[0].sum())
             assert record["classes"] == classes.tolist()
-            assert record["n_seen"] == len(told.seen_classes)
+            assert record["n_seen"] == len(explanation.seen_classes)
             unseen = np.array(record["unseen_codes"]) - record["n_seen"]
-            np.testing.assert_allclose(record["unseen_proba"], told.unseen[0][unseen])
-            np.testing.assert_allclose(record["seen_proba"], np.sort(told.seen[0])[:-6:-1])
+            np.testing.assert_allclose(record["unseen_proba"], explanation.unseen[0][unseen])
+            np.testing.assert_allclose(record["seen_proba"], np.sort(explanation.seen[0])[:-6:-1])
             taken = model.cosmo.operating_point_.threshold > record["flip"]
             assert classes[record["unseen" if taken else "seen"]] == record["answer"]
 
