@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -75,15 +76,20 @@ class Split:
                 raise DataError(f"split.{part.name} points to row {outside[0]}, but there are {n} samples")
         if self.trainval.size == 0:
             raise DataError("split.trainval is empty: there are no training rows")
-        self._disjoint(("trainval", "test_seen"), ("trainval", "test_unseen"), ("test_seen", "test_unseen"))
+        for one, other in combinations(("trainval", "test_seen", "test_unseen"), 2):
+            common = np.intersect1d(getattr(self, one), getattr(self, other))
+            if common.size:
+                raise DataError(
+                    f"split.{one} and split.{other} share {common.size} rows, the first is row {common[0]}"
+                )
         trained = np.unique(codes[self.trainval])
         both = np.intersect1d(trained, codes[self.test_unseen])
         if both.size:
             raise DataError(f"a class is both seen and unseen: {listed(classes[both])}")
-        strangers = np.setdiff1d(codes[self.test_seen], trained)
-        if strangers.size:
+        untrained = np.setdiff1d(codes[self.test_seen], trained)
+        if untrained.size:
             raise DataError(
-                f"split.test_seen has classes without training rows: {listed(classes[strangers])}"
+                f"split.test_seen has classes without training rows: {listed(classes[untrained])}"
             )
         if len(trained) < 2:
             raise DataError(f"only one seen class ({listed(classes[trained])}); at least two are needed")
@@ -100,14 +106,6 @@ class Split:
                 leaked = np.setdiff1d(codes[rows], trained)
                 if leaked.size:
                     raise DataError(f"split.{name} has unseen classes: {listed(classes[leaked])}")
-
-    def _disjoint(self, *pairs: tuple[str, str]) -> None:
-        for one, other in pairs:
-            common = np.intersect1d(getattr(self, one), getattr(self, other))
-            if common.size:
-                raise DataError(
-                    f"split.{one} and split.{other} share {common.size} rows, the first is row {common[0]}"
-                )
 
 
 class GZSLDataset:
@@ -186,7 +184,7 @@ class GZSLDataset:
 
     def described_by(self, descriptions: pd.DataFrame) -> GZSLDataset:
         """Return the data set with other descriptions of the same classes."""
-        return self._with(self.features, descriptions)
+        return self._with(descriptions=descriptions)
 
     def with_roots(self) -> GZSLDataset:
         """Return the data set with square roots of features, which must not be negative.
@@ -199,19 +197,11 @@ class GZSLDataset:
                 f"{self.name}: row {row}, column {column} is negative, so there are no square roots; leave "
                 "the features as they are"
             )
-        return self._with(np.sqrt(self.features), self.descriptions)
+        return self._with(features=np.sqrt(self.features))
 
-    def _with(self, features: NDArray[np.float32], descriptions: pd.DataFrame) -> GZSLDataset:
-        return GZSLDataset(
-            features,
-            self.labels,
-            descriptions,
-            self.split,
-            sample_names=self.sample_names,
-            images=self.images,
-            texts=self.texts,
-            name=self.name,
-        )
+    def _with(self, **changes: Any) -> GZSLDataset:
+        names = ("features", "labels", "descriptions", "split", "sample_names", "images", "texts", "name")
+        return GZSLDataset(**{name: getattr(self, name) for name in names} | changes)
 
     @property
     def classes(self) -> pd.Index:

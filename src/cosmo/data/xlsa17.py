@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -311,7 +311,10 @@ def _read_attributes(path: Path, n_attributes: int) -> pd.MultiIndex:
             f"{path}: {len(pairs)} attributes named, but the descriptions have {n_attributes} columns; "
             "give one line for each"
         )
-    return pd.MultiIndex.from_tuples(list(_unique(pairs)), names=["group", "attribute"])
+    names = pd.DataFrame(pairs, columns=["group", "attribute"])
+    repetition = names.groupby(["group", "attribute"]).cumcount()
+    names["attribute"] += [f" ({count + 1})" if count else "" for count in repetition]
+    return pd.MultiIndex.from_frame(names)
 
 
 def _parse_attributes(text: str) -> list[tuple[str, str]]:
@@ -329,17 +332,6 @@ def _parse_attributes(text: str) -> list[tuple[str, str]]:
             raise ValueError(f"line {place} is {line!r}, not group::attribute")
         pairs.append((group, attribute))
     return pairs
-
-
-def _unique(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    taken = set()
-    for group, attribute in pairs:
-        pair, count = (group, attribute), 1
-        while pair in taken:
-            count += 1
-            pair = (group, f"{attribute} ({count})")
-        taken.add(pair)
-        yield pair
 
 
 def _sample_fields(dataset: GZSLDataset) -> dict[str, NDArray[Any]]:
@@ -368,22 +360,14 @@ def _column(positions: NDArray[np.intp]) -> NDArray[np.float64]:
 
 
 def _attribute_lines(columns: pd.Index) -> list[str]:
+    """Return numbered lines of grouped columns; numbered, because a group may begin with a number."""
     if columns.nlevels != 2:
         return []
-    pairs = [(str(group), str(attribute)) for group, attribute in columns]
-    # Numbers, because a group may itself begin with one.
-    lines = [
-        f"{place} {storable(group)}::{storable(attribute)}"
-        for place, (group, attribute) in enumerate(pairs, start=1)
-    ]
-    for line, pair in zip(lines, pairs, strict=True):
-        try:
-            survives = _parse_attributes(line) == [pair]
-        except ValueError:
-            survives = False
-        if not survives:
+    pairs = [(storable(str(group)), storable(str(attribute))) for group, attribute in columns]
+    for pair in pairs:
+        if "::" in pair[0] or any([name.strip()] != name.splitlines() for name in pair):
             raise DataError(
                 f"the column {pair!r} cannot be written to attributes.txt; give group and attribute names of "
                 "one line, without spaces at the ends and without '::' in the group"
             )
-    return lines
+    return [f"{place} {group}::{attribute}" for place, (group, attribute) in enumerate(pairs, start=1)]
