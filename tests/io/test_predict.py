@@ -556,7 +556,7 @@ class TestPartitions:
             _, err = process.communicate(timeout=60)
         finally:
             process.kill()
-        assert process.returncode == 130
+        assert process.returncode == 130, err
         assert "Traceback" not in err
         loaded = Model.load(tmp_path / "model.cosmo")
         summary = predict_file(loaded, home, out, batch_size=4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import signal
 import socket
 import time
@@ -275,33 +276,32 @@ class _Counter:
 
     def __init__(self, client: Any, timeout: float) -> None:
         self._client, self._timeout = client, timeout
-        self._workers: dict[str, int] | None = None
-        self._time = self._last_seen = time.monotonic() - _POLL
+        self._workers: dict[str, int] = {}
+        self._time, self._last_seen = -math.inf, time.monotonic()
 
     def threads(self) -> int:
         """Return the number of threads; raise if there have been none for too long."""
-        client, now = self._client, time.monotonic()
-        if now - self._time >= _POLL or self._workers is None:
-            try:
-                found = client.sync(client.scheduler.ncores, workers=None, callback_timeout=_ANSWER)
-            except OSError as error:
-                raise _lost_scheduler(client) from error
-            if self._workers is None or found.keys() != self._workers.keys():
-                lost = sorted((self._workers or {}).keys() - found.keys())
-                suffix = f"; lost {', '.join(lost)}, whose tasks are repeated" if lost else ""
-                wait = "" if found else f", waiting up to {self._timeout:.0f} s for one"
-                logger.info("%s: %d workers%s%s", client.scheduler.address, len(found), wait, suffix)
-            if found or self._workers is None:
-                self._last_seen = now
-            self._workers, self._time = dict(found), now
-            if not found and now - self._last_seen >= self._timeout:
-                raise OSError(
-                    f"the scheduler {client.scheduler.address} has had no workers for "
-                    f"{now - self._last_seen:.0f} s: start some, `dask worker {client.scheduler.address} "
-                    "--nthreads 1`, and run again: finished work is kept; or wait longer, "
-                    "--worker-timeout SECONDS"
-                )
-        return sum(self._workers.values())
+        address, now = self._client.scheduler.address, time.monotonic()
+        if now - self._time < _POLL:
+            return sum(self._workers.values())
+        try:
+            found = self._client.sync(self._client.scheduler.ncores, workers=None, callback_timeout=_ANSWER)
+        except OSError as error:
+            raise _lost_scheduler(self._client) from error
+        if found.keys() != self._workers.keys() or self._time < 0:
+            lost = ", ".join(sorted(self._workers.keys() - found.keys()))
+            wait = "" if found else f", waiting up to {self._timeout:.0f} s for one"
+            logger.info("%s: %d workers%s%s", address, len(found), wait, f"; lost {lost}" if lost else "")
+        self._workers, self._time = dict(found), now
+        if found:
+            self._last_seen = now
+        elif now - self._last_seen >= self._timeout:
+            raise OSError(
+                f"the scheduler {address} has had no workers for {now - self._last_seen:.0f} s: start some, "
+                f"`dask worker {address} --nthreads 1`, and run again: finished work is kept; or wait "
+                "longer, --worker-timeout SECONDS"
+            )
+        return sum(found.values())
 
 
 def _lost_scheduler(client: Any) -> OSError:
@@ -315,14 +315,11 @@ def _check_versions(client: Any) -> None:
     """Raise if scheduler or workers have other versions of the packages that results depend on."""
     found = client.get_versions(packages=_PACKAGES)
     ours = found["client"]["packages"]
-    nodes = {f"the scheduler {client.scheduler.address}": found["scheduler"]}
-    nodes |= {f"the worker {address}": node for address, node in found["workers"].items()}
-    for name, node in nodes.items():
+    for name, node in {client.scheduler.address: found["scheduler"], **found["workers"]}.items():
         for package in ("python", "distributed", "cloudpickle", *_PACKAGES):
             theirs = node["packages"][package]
             if theirs != ours[package]:
-                installed = f"has {package} {theirs}" if theirs else f"has no {package}"
                 raise OSError(
-                    f"{name} {installed}, this machine has {ours[package]}: install the same environment on "
-                    "all machines"
+                    f"{name} has {package} {theirs}, this machine has {ours[package]}: install the same "
+                    "environment on all machines"
                 )

@@ -31,13 +31,7 @@ _FREE_BYTES, _MAX_RATIO = 10**8, 200  # a compressed file may hold the larger of
 
 
 class TableFile:
-    """A table that is read in batches.
-
-    Parameters
-    ----------
-    path : path
-        See `read_table`.
-    """
+    """A table that is read in batches; see `read_table` for the formats."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -72,30 +66,12 @@ class TableFile:
         start: int = 0,
         columns: Sequence[str] | None = None,
         keep: Sequence[str] = (),
-        *,
         text: bool = False,
-    ) -> Iterator[tuple[pd.DataFrame, Columns, float]]:
-        """Yield batches of rows.
+    ) -> Frames:
+        """Yield batches of `size` rows (default: all), columns to keep, and the share that has been read.
 
-        Parameters
-        ----------
-        size : int or None, default=None
-            Rows in a batch; by default all.
-        start : int, default=0
-            First row; of CSV, a multiple of `size`.
-        columns : list of str or None, default=None
-            Columns of the frames; by default all.
-        keep : list of str, default=()
-            Columns whose values are returned as they are in the file.
-        text : bool, default=False
-            Read `columns` of CSV as text.
-
-        Yields
-        ------
-        frame : DataFrame
-        kept : dict of lists
-        share : float
-            Part of the file that has been read, from 0 to 1.
+        `start` is a multiple of `size` in CSV. Frames have `columns` (default: all), in CSV as `text` or by
+        type; the values of columns to `keep` are those of the file, which are text in CSV.
         """
         if self.kind in _SEPARATORS:
             return self._csv_frames(size, start, columns, keep, text)
@@ -122,7 +98,7 @@ class TableFile:
 
     def _csv_frames(
         self, size: int | None, start: int, columns: Sequence[str] | None, keep: Sequence[str], text: bool
-    ) -> Iterator[tuple[pd.DataFrame, Columns, float]]:
+    ) -> Frames:
         separator, _ = self._csv_layout()
         total = self.path.stat().st_size
         with _open_text(self.path) as (file, raw, reset):
@@ -159,7 +135,7 @@ class TableFile:
 
     def _json_frames(
         self, size: int | None, start: int, columns: Sequence[str] | None, keep: Sequence[str]
-    ) -> Iterator[tuple[pd.DataFrame, Columns, float]]:
+    ) -> Frames:
         with self._json_records() as (records, share):
             for _ in islice(records, start):
                 pass
@@ -173,7 +149,7 @@ class TableFile:
 
     def _parquet_frames(
         self, size: int, start: int, columns: Sequence[str] | None, keep: Sequence[str]
-    ) -> Iterator[tuple[pd.DataFrame, Columns, float]]:
+    ) -> Frames:
         pyarrow = require("pyarrow")
         with self._parquet() as file:
             rows = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
@@ -212,13 +188,7 @@ def data_errors(path: Path) -> Iterator[None]:
 
 
 def max_unpacked_bytes(n_packed: int) -> int:
-    """Return the bytes that a compressed file of a size may unpack to.
-
-    Examples
-    --------
-    >>> max_unpacked_bytes(1000), max_unpacked_bytes(10**9)
-    (100000000, 200000000000)
-    """
+    """Return the bytes that a compressed file of a size may unpack to."""
     return max(_FREE_BYTES, _MAX_RATIO * n_packed)
 
 

@@ -139,18 +139,7 @@ def read_samples(
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Consecutive samples.
-
-    Parameters
-    ----------
-    start : int
-        Position of the first one, from 0.
-    items : array of shape (n_rows, n_features), list of texts, or list of paths
-    kept : dict
-        Values of the columns to keep, by column.
-    share : float
-        Part of the source that has been read, from 0 to 1.
-    """
+    """Consecutive samples: features, texts or paths, with columns to keep and the share read so far."""
 
     start: int
     items: Any
@@ -163,20 +152,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """Samples that are read in batches; see `open_batches`.
-
-    Parameters
-    ----------
-    source : Path
-    files : list of Path
-        Files that the samples are read from.
-    keep : list of str
-        Columns that come with the samples.
-    row_groups : list of int or None
-        Rows of each row group of a Parquet file.
-    reader : callable
-        Yields items, columns and the share read, for a batch size and a start.
-    """
+    """Samples that are read in batches; see `open_batches`."""
 
     source: Path
     files: Sequence[Path]
@@ -229,26 +205,12 @@ def open_batches(
         A table, see `cosmo.data.read_table`; for features also an `.npy`, or an `.npz` with the array `X`
         (which, like `.json`, is read whole); for images also a folder, or one image.
     kind : {"features", "text", "images"}, default="features"
-    column : str or None, default=None
-        Column of texts or paths; by default one with a usual name.
-    features : list of str or None, default=None
-        Columns of features; by default all with numbers except `label` and `keep`.
-    n_features : int or None, default=None
-        Required number of features.
-    label : str or None, default=None
-        Column that is not a feature; by default the one named "label" or "class".
+    column, label : str or None, default=None
+        Column of texts or paths; column that is not a feature. By default those with usual names.
+    features, n_features : list of str or None, int or None, default=None
+        Columns of features, by default all others with numbers; their number, which is checked.
     keep : list of str, default=()
-        Columns to return with the samples: as text from CSV, else as in the file. Images of a folder have
-        the column "path".
-
-    Returns
-    -------
-    Batches
-
-    Raises
-    ------
-    DataError
-        With the file, and the row (from 1, without the header) and column of an invalid value.
+        Columns to return: as text from CSV, else as in the file; "path" for images of a folder.
 
     Examples
     --------

@@ -34,6 +34,9 @@ class Chunk:
     target: Path = Path()  # in a folder of predictions
     batch: Batch | None = None
 
+    def __len__(self) -> int:
+        return self.stop - self.start
+
 
 def is_partitioned(source: str | os.PathLike[str]) -> bool:
     """Return whether a source is a folder with Parquet files, or a pattern of names.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -304,20 +304,18 @@ def _predict_chunks(
     report: Callable[[int, int | None], None],
 ) -> int:
     """Write the chunks that are not done; return the number of samples that were skipped."""
-    skipped = 0
     if chunks is None:
-        progress = _Progress(found, None, report)
-        for number, batch in enumerate(batches.read(job.size, len(done) * job.size), start=len(done)):
-            skipped += _predict_chunk(job, Chunk(number, batches.source, batch=batch), progress)
-        return skipped
-    progress = _Progress(found, sum(chunk.stop - chunk.start for chunk in chunks), report)
+        progress, first = _Progress(found, None, report), len(done)
+        numbered = enumerate(batches.read(job.size, first * job.size), start=first)
+        return sum(_predict_chunk(job, Chunk(k, batches.source, batch=one), progress) for k, one in numbered)
+    progress = _Progress(found, sum(map(len, chunks)), report)
     waiting = {chunk.number: chunk for chunk in chunks if chunk.number not in done}
     if workers is not None and workers.scheduler is None:
-        n_rows = sum(chunk.stop - chunk.start for chunk in waiting.values())
-        n_useful = n_rows // _PROCESS_ROWS[job.samples["kind"]]
+        n_useful = sum(map(len, waiting.values())) // _PROCESS_ROWS[job.samples["kind"]]
         workers = Workers(max(1, min(workers.jobs, len(waiting), n_useful)))
     if workers is None or workers == Workers(1):  # in this process, with all its threads
         return sum(_predict_chunk(job, chunk, progress) for chunk in waiting.values())
+    skipped = 0
     results = parallel_map(_predict_in_worker, waiting.values(), common=job, workers=workers, folder=job.home)
     with closing(results):
         for number, n_skipped in results:
@@ -331,7 +329,7 @@ def _predict_chunks(
                     chunk.stop,
                 )
             skipped += n_skipped
-            progress.add(chunk.stop - chunk.start, 1.0)
+            progress.add(len(chunk), 1.0)
     return skipped
 
 
@@ -341,7 +339,7 @@ def _predict_in_worker(job: _Job, chunk: Chunk) -> tuple[int, int]:
 
 def _predict_chunk(job: _Job, chunk: Chunk, progress: _Progress | None = None) -> int:
     """Write the predictions for a chunk; return the number of samples that were skipped."""
-    batches = iter([chunk.batch] if chunk.batch else [])
+    batches: Iterator[Batch] = iter([chunk.batch] if chunk.batch is not None else [])
     if chunk.batch is None:
         batches = job.open(chunk.source).read(job.size, chunk.start, chunk.stop)
     encoded: list[Any] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,52 +20,32 @@ OUTPUT_SUFFIXES = (".csv", ".jsonl", ".ndjson", ".parquet", ".pq")
 _GROUP_ROWS = 1 << 18  # in a row group of a Parquet file
 
 
-class Writer(ABC):
-    """Encodes batches of predictions, and joins files of them."""
-
-    suffix: str
-
-    @abstractmethod
-    def encode(self, kept: Columns, frame: pd.DataFrame) -> Any:
-        """Return kept columns and predictions of a batch in the form that `file_content` takes."""
-
-    @abstractmethod
-    def file_content(self, batches: Sequence[Any], columns: Sequence[str]) -> bytes:
-        """Return the content of a file with encoded batches."""
-
-    @abstractmethod
-    def join(self, paths: Sequence[Path], columns: Sequence[str], path: Path) -> None:
-        """Write a file with the rows of others."""
-
-
 def make_writer(suffix: str, *, raw: bool = False) -> Writer:
-    r"""Return the writer for a suffix; `raw` as in `CsvWriter`.
-
-    Examples
-    --------
-    >>> frame = pd.DataFrame({"label": ["cat"], "probability": [0.75]})
-    >>> make_writer(".jsonl").encode({"row": [1]}, frame)
-    b'{"row": 1, "label": "cat", "probability": 0.75}\n'
-    """
+    """Return the writer for a suffix; `raw` as in `CsvWriter`."""
     suffix = suffix.lower()
     if suffix == ".csv":
         return CsvWriter(raw=raw)
     if suffix in (".jsonl", ".ndjson"):
-        return _LinesWriter()
+        return LinesWriter()
     if suffix in (".parquet", ".pq"):
         require("pyarrow")
-        return _ParquetWriter()
+        return ParquetWriter()
     raise DataError(f"predictions go to a .csv, .jsonl or .parquet, not to {suffix!r}")
 
 
-class _TextWriter(Writer):
+class _TextWriter:
+    """Joins lines; subclasses encode them."""
+
     def header(self, columns: Sequence[str]) -> bytes:
+        """Return the first line."""
         return b""
 
     def file_content(self, batches: Sequence[Any], columns: Sequence[str]) -> bytes:
+        """Return the content of a file with encoded batches."""
         return b"".join([self.header(columns), *batches])
 
     def join(self, paths: Sequence[Path], columns: Sequence[str], path: Path) -> None:
+        """Write a file with the rows of others."""
         header = self.header(columns)
         with path.open("wb") as file:
             file.write(header)
@@ -121,10 +100,13 @@ class CsvWriter(_TextWriter):
         return value
 
 
-class _LinesWriter(_TextWriter):
+class LinesWriter(_TextWriter):
+    """Write JSON lines in UTF-8."""
+
     suffix = ".jsonl"
 
     def encode(self, kept: Columns, frame: pd.DataFrame) -> bytes:
+        """Return lines."""
         names = [_json(name).replace("%", "%%") for name in (*kept, *frame.columns)]
         template = "{" + ", ".join(f"{name}: %s" for name in names) + "}\n"
         return "".join(template % row for row in zip(*_cells(kept, frame, _json), strict=True)).encode()
@@ -155,10 +137,13 @@ def _is_number(text: str) -> bool:
     return True
 
 
-class _ParquetWriter(Writer):
+class ParquetWriter:
+    """Write Parquet, with numbers in single precision."""
+
     suffix = ".parquet"
 
     def encode(self, kept: Columns, frame: pd.DataFrame) -> Any:
+        """Return a pyarrow table."""
         pyarrow = require("pyarrow")
         columns = {name: _array(values) for name, values in kept.items()}
         for name, values in frame.items():
@@ -169,6 +154,7 @@ class _ParquetWriter(Writer):
         return pyarrow.table(columns)
 
     def file_content(self, batches: Sequence[Any], columns: Sequence[str]) -> bytes:
+        """Return the content of a file with encoded batches."""
         pyarrow, parquet = require("pyarrow"), require("pyarrow.parquet")
         schema = _common_schema([table.schema for table in batches])
         content = io.BytesIO()
@@ -176,6 +162,7 @@ class _ParquetWriter(Writer):
         return content.getvalue()
 
     def join(self, paths: Sequence[Path], columns: Sequence[str], path: Path) -> None:
+        """Write a file with the rows of others."""
         pyarrow, parquet = require("pyarrow"), require("pyarrow.parquet")
         schema = _common_schema([parquet.read_schema(one) for one in paths])
         tables: list[Any] = []
@@ -208,3 +195,6 @@ def _common_schema(schemas: Sequence[Any]) -> Any:
             return pyarrow.field(name, pyarrow.string())
 
     return pyarrow.schema([common(name) for name in schemas[0].names])
+
+
+Writer = CsvWriter | LinesWriter | ParquetWriter
