@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
 import shutil
@@ -25,28 +24,11 @@ from soak.samples import N_FEATURES, fruit_model, write_fruit
 
 @dataclass(frozen=True)
 class Command:
-    """A command line, and how to judge it.
-
-    Parameters
-    ----------
-    prepare : function of Path
-        Fills the working folder.
-    arguments : tuple of str
-    output : str
-        File that must be absent or equal to that of an undisturbed run.
-    needs : str
-        Module without which the command is skipped.
-    """
+    """A command line; its output must be absent or equal to that of an undisturbed run."""
 
     prepare: Callable[[Path], None]
     arguments: tuple[str, ...]
     output: str
-    needs: str = "cosmo"
-
-    @property
-    def installed(self) -> bool:
-        """Whether its dependency is installed."""
-        return importlib.util.find_spec(self.needs) is not None
 
     def result(self, folder: Path) -> bytes:
         """Return the output without the columns that differ between runs."""
@@ -173,7 +155,6 @@ COMMANDS = {
         write_fruit,
         (*_FIT, "--unseen", "cmt:hidden=32", "--out", "own.cosmo"),
         "own.cosmo",
-        needs="torch",
     ),
     "compare": Command(
         lambda folder: None,
@@ -181,5 +162,5 @@ COMMANDS = {
         "out/compare.csv",
     ),
     "predict to CSV": Command(_write_table, (*_PREDICT, "out.csv"), "out.csv"),
-    "predict to Parquet": Command(_write_table, (*_PREDICT, "out.parquet"), "out.parquet", needs="pyarrow"),
+    "predict to Parquet": Command(_write_table, (*_PREDICT, "out.parquet"), "out.parquet"),
 }

@@ -29,13 +29,12 @@ _CONTEXT.set_forkserver_preload(["soak.files", "torch"])
 
 def run_trials(minutes: float, seed: int) -> Iterator[Tally]:
     """Read damaged files of every format."""
-    names = [name for name, format_ in FORMATS.items() if format_.installed]
-    seconds = 60 * minutes * _JOBS / len(names)
+    seconds = 60 * minutes * _JOBS / len(FORMATS)
     warm_up = _CONTEXT.Process(target=int)
     warm_up.start()
     warm_up.join()
     with ThreadPoolExecutor(_JOBS) as pool:
-        yield from pool.map(lambda name: _read_damaged(name, seconds, seed), names)
+        yield from pool.map(lambda name: _read_damaged(name, seconds, seed), FORMATS)
 
 
 def _read_damaged(name: str, seconds: float, seed: int) -> Tally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import io
 import json
 import os
@@ -16,6 +15,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pandas as pd
+import torch
 from PIL import Image
 from scipy.io import loadmat, savemat
 
@@ -26,6 +26,7 @@ from cosmo.data.plain import read_plain, write_plain
 from cosmo.data.tables import read_features, read_texts
 from cosmo.data.xlsa17 import read_xlsa17, write_xlsa17
 from cosmo.encoders import extract
+from cosmo.experts._network import Checkpoints
 from cosmo.io.model_file import load
 from cosmo.io.model_file.container import read_arrays, read_document, write
 from cosmo.io.project import read_project
@@ -37,29 +38,14 @@ from soak.samples import Letters, fruit_model, pets, write_fruit
 class Format:
     """A file format.
 
-    Parameters
-    ----------
-    prepare : function of Path
-        Fills a folder, and returns the names of the files to be damaged, one at a time.
-    read : function of (folder, name of the file)
-        Raises AssertionError if damage was accepted that the format can detect.
-    writes : bool, default=False
-        Whether reading may write into the folder.
-    damage : function, default=mutate
-    needs : str
-        Module without which the format is skipped.
+    `prepare` fills a folder and returns the names of the files to damage. `read` raises AssertionError if
+    damage was accepted that the format can detect; `writes` permits it to write into the folder.
     """
 
     prepare: Callable[[Path], list[str]]
     read: Callable[[Path, str], object]
     writes: bool = False
     damage: Callable[[bytes, list[bytes], Any], bytes] = mutate
-    needs: str = "cosmo"
-
-    @property
-    def installed(self) -> bool:
-        """Whether its dependency is installed."""
-        return importlib.util.find_spec(self.needs) is not None
 
 
 # Models.
@@ -270,17 +256,11 @@ def _read_features(folder: Path, name: str) -> None:
 
 
 def _checkpoint(folder: Path) -> list[str]:
-    import torch
-
-    from cosmo.experts._network import Checkpoints
-
     Checkpoints(folder, "k", [10]).save(10, lambda: {"weights": torch.arange(20.0), "epoch": 10})
     return ["training-k-10.pt"]
 
 
 def _read_checkpoint(folder: Path, name: str) -> None:
-    from cosmo.experts._network import Checkpoints
-
     Checkpoints(folder, "k", [10]).last(0, 10)
 
 
@@ -298,5 +278,5 @@ FORMATS = {
     "pictures": Format(_pictures, _read_pictures),
     "cache": Format(_cache, _read_cache, writes=True),
     "feature store": Format(_features, _read_features, writes=True),
-    "checkpoints": Format(_checkpoint, _read_checkpoint, writes=True, needs="torch"),
+    "checkpoints": Format(_checkpoint, _read_checkpoint, writes=True),
 }

@@ -31,14 +31,6 @@ class Guard:
         Folder of the files, and folder for temporary files of libraries.
     writes : bool
         Whether the reader may write to `home`; nothing may be written elsewhere.
-
-    Examples
-    --------
-    >>> guard = Guard(Path("/none"), Path("/none"), writes=False)
-    >>> guard.judge(lambda: int("seven"), ["seven"])
-    ('survived', '')
-    >>> guard.judge(lambda: {}["seven"], ["seven"])[0], guard.judge(lambda: os.system("true"), [])[0]
-    ('lost', 'let in')
     """
 
     def __init__(self, home: Path, temporary: Path, *, writes: bool) -> None:

@@ -35,13 +35,7 @@ _WAYS = ("flip", "flip", "byte", "number", "cut", "drop", "double", "splice", "t
 
 
 def mutate(content: bytes, others: list[bytes], rng: random.Random) -> bytes:
-    """Return a file with one to four changes, some of them pieces of other files.
-
-    Examples
-    --------
-    >>> mutate(b"abcdefgh", [b"12345678"], random.Random(0)) != b"abcdefgh"
-    True
-    """
+    """Return a file with one to four changes, some of them pieces of other files."""
     changed = bytearray(content)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 4))):
         _change(changed, others, rng)
@@ -89,13 +83,7 @@ def _span(content: bytearray, rng: random.Random) -> slice:
 
 
 def mutate_json(content: bytes, others: list[bytes], rng: random.Random) -> bytes:
-    """Return a JSON document with one to three of its values or keys changed.
-
-    Examples
-    --------
-    >>> mutate_json(b'{"a": [1, 2]}', [], random.Random(0)) != b'{"a": [1, 2]}'
-    True
-    """
+    """Return a JSON document with one to three of its values or keys changed."""
     document = json.loads(content)
     for _ in range(rng.choice((1, 1, 2, 3))):
         places = list(_containers(document))

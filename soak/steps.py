@@ -51,15 +51,7 @@ def run_trials(minutes: float, seed: int) -> Iterator[Tally]:
 def at_every_step(name: str, way: str, *, stride: int = 1, seconds: float = math.inf) -> Tally:
     """Stop an action at each step, check what is left, run it again, and compare.
 
-    Parameters
-    ----------
-    name : str
-        Key of `ACTIONS`.
-    way : {"kill", "full disk"}
-    stride : int, default=1
-        2 tries every second step, and so on.
-    seconds : float, default=inf
-        If all steps would take longer, fewer are tried, evenly spaced.
+    `way` is "kill" or "full disk". A `stride` of 2 tries every second step; `seconds` may increase it.
     """
     action, tally = ACTIONS[name], Tally(f"{way} at each step: {name}")
     with tally.timed(), tempfile.TemporaryDirectory(prefix="soak-") as home:

@@ -16,16 +16,7 @@ SURVIVED, LOST, LET_IN = "survived", "lost", "let in"
 
 @dataclass
 class Tally:
-    """Counts of one kind of trial.
-
-    Examples
-    --------
-    >>> tally = Tally("kills")
-    >>> tally.add(SURVIVED)
-    >>> tally.add(LOST, "model.cosmo differs")
-    >>> tally.tried, tally.good, tally.findings
-    (2, False, ['lost: model.cosmo differs'])
-    """
+    """Counts of one kind of trial."""
 
     kind: str
     outcomes: dict[str, int] = field(default_factory=lambda: {SURVIVED: 0, LOST: 0, LET_IN: 0})

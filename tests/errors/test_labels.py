@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from cosmo import Cosmo
-from cosmo.data import DataError, GZSLDataset, Split, read_features
+from cosmo.data import DataError, read_features
 from cosmo.evaluation.evaluate import evaluate_model
 from cosmo.experts import ESZSL
 from cosmo.metrics.accuracy import gzsl_scores
@@ -80,36 +80,3 @@ class TestFiles:
         np.savez(path, X=task.X, y=task.y[:-1].astype(str))
         with refused(DataError, str(path), "48 rows", "labels"):
             read_features(path)
-
-
-class TestDataset:
-    """A split that lets training and test overlap is an error."""
-
-    def make(self, task, **rows: list[int]) -> GZSLDataset:
-        labels = np.concatenate([task.y, task.y_new])
-        is_new = np.isin(labels, ["gnu", "hen", "ibis"])
-        n = np.arange(len(labels))
-        parts = {
-            "trainval": n[:48],
-            "test_seen": n[48:][~is_new[48:]],
-            "test_unseen": n[48:][is_new[48:]],
-        }
-        split = Split(
-            **{name: np.append(part, rows.get(name, [])).astype(int) for name, part in parts.items()}
-        )
-        return GZSLDataset(np.concatenate([task.X, task.X_new]), labels, task.table, split)
-
-    def test_clean(self, task):
-        assert self.make(task).unseen_classes.tolist() == ["gnu", "hen", "ibis"]
-
-    def test_an_unseen_class_in_training(self, task, refused):
-        with refused(DataError, "trainval", "test_unseen"):
-            self.make(task, trainval=[50])
-
-    def test_a_row_in_both(self, task, refused):
-        with refused(DataError, "trainval", "test_seen", "rows"):
-            self.make(task, trainval=[48])
-
-    def test_a_row_that_does_not_exist(self, task, refused):
-        with refused(DataError, "trainval", "66"):
-            self.make(task, trainval=[66])

@@ -12,7 +12,6 @@ from sklearn.linear_model import LogisticRegression
 from cosmo import Cosmo
 from cosmo.cli import main
 from cosmo.experts import ESZSL, PrecomputedExpert
-from cosmo.gates import ConfidenceGate, LeaveOutGate, MaxSoftmaxGate, OdinGate
 from cosmo.mixture.outputs import ExpertOutputs
 
 NAN, INF = float("nan"), float("inf")
@@ -71,26 +70,6 @@ SEEN, UNSEEN = pd.Index(["ant", "bee", "cat"]), pd.Index(["gnu", "hen"])
 def probabilities() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     return rng.dirichlet(np.ones(3), 12), rng.dirichlet(np.ones(5), 12)
-
-
-@pytest.mark.parametrize(
-    ("gate", "part"),
-    [
-        (ConfidenceGate(k=0), "k must be"),
-        (ConfidenceGate(k=1.5), "k must be"),
-        (ConfidenceGate(temperatures=(0.0,)), "temperature"),
-        (LeaveOutGate(folds=1), "folds"),
-        (MaxSoftmaxGate(-1.0), "temperature"),
-        (OdinGate(1.0, -1.0), "epsilon"),
-    ],
-    ids=lambda value: type(value).__name__ if not isinstance(value, str) else value,
-)
-def test_gates(refused, gate, part):
-    seen, joint = probabilities()
-    outputs = ExpertOutputs.from_joint(seen, joint, SEEN, UNSEEN, target=np.arange(12) % 5)
-    with refused(ValueError, part):
-        gate.observer()
-        gate.fit(outputs).score(outputs)
 
 
 def with_row(values: np.ndarray, row: list[float]) -> np.ndarray:
