@@ -304,7 +304,7 @@ class TestArrays:
         assert os.listdir(cache.folder) == []
 
     def damaged(self, cache: Cache, change: Any, caplog: pytest.LogCaptureFixture) -> None:
-        """Check that an entry whose bytes were changed is computed again, and kept."""
+        """Check that an entry whose bytes were changed is computed and stored again."""
         cache.arrays("kind", "key", lambda: {"x": np.zeros(50), "y": np.array("text")})
         (path,) = cache.folder.iterdir()
         path.write_bytes(change(path.read_bytes()))
@@ -316,12 +316,8 @@ class TestArrays:
         np.testing.assert_array_equal(cache.arrays("kind", "key", never)["x"], np.ones(2))
 
     @pytest.mark.parametrize("share", [0.0, 0.001, 0.6, 0.999])
-    def test_cut_short(self, share: float, cache: Cache, caplog: pytest.LogCaptureFixture):
+    def test_truncated(self, share: float, cache: Cache, caplog: pytest.LogCaptureFixture):
         self.damaged(cache, lambda content: content[: int(share * len(content))], caplog)
-
-    @pytest.mark.parametrize("content", [b"no archive", b"PK\x03\x04", b"\x80\x04N.", b"\x93NUMPY\x01\x00"])
-    def test_of_another_kind(self, content: bytes, cache: Cache, caplog: pytest.LogCaptureFixture):
-        self.damaged(cache, lambda _: content, caplog)
 
     def test_any_changed_bit(self, cache: Cache, caplog: pytest.LogCaptureFixture):
         cache.arrays("kind", "key", lambda: {"x": np.arange(3), "names": np.array(["a", "bc"])})
@@ -370,16 +366,6 @@ class TestDocuments:
         assert cache.read("kind", "key") == {}
         assert str(path) in caplog.text
 
-    def test_any_changed_bit(self, cache: Cache):
-        cache.write("kind", "key", {"gamma": 0.25, "epochs": [1, 2], "best": None})
-        (path,) = cache.folder.iterdir()
-        content = path.read_bytes()
-        for bit in range(0, 8 * len(content), 61):
-            changed = bytearray(content)
-            changed[bit // 8] ^= 1 << bit % 8
-            path.write_bytes(changed)
-            assert cache.read("kind", "key") == {}, bit
-
     def test_an_entry_that_cannot_be_opened(self, cache: Cache):
         (cache.folder / "kind-key.json").mkdir()
         assert cache.read("kind", "key") == {}
@@ -424,5 +410,5 @@ for number in range(10):
                 assert cache.read("kind", "key") in ({}, {"list": [7] * 5000})
                 cache.write("kind", "key", {"list": [7] * 5000})
         assert other.returncode == 0
-        assert caplog.records == []  # nobody ever found half an entry
+        assert caplog.records == []  # no partial file was ever read
         assert sorted(os.listdir(cache.folder)) == ["kind-key.json", "kind-key.npz"]

@@ -141,7 +141,7 @@ def test_the_last_unseen_class_stays_unseen(data):
         model.promote(last, data.features[data.labels == last])
 
 
-def test_promotion_refuses(data, model):
+def test_promotion_errors(data, model):
     label, rows = data.unseen_classes[0], data.features[:3]
     with pytest.raises(ValueError, match="is a seen class already"):
         model.promote(data.seen_classes[0], rows)
@@ -242,7 +242,7 @@ def test_text_end_to_end(text_model):
         model.add_classes(pd.DataFrame([[1.0, 2.0]], index=["x"]))
 
 
-def test_another_encoder_is_refused(text_model):
+def test_another_encoder_raises(text_model):
     model = Model.load(text_model)
     assert Model.load(text_model, encoder=model.encoder).encoder is model.encoder
     model.encoder_identity, encoder = "other weights", model.encoder

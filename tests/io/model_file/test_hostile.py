@@ -1,4 +1,4 @@
-"""Files that are damaged, altered, foreign, newer or made to do harm: all are refused, with the reason."""
+"""Model files that are damaged, altered, foreign, newer or malicious raise ModelError."""
 
 import io
 import json
@@ -27,7 +27,7 @@ def whole():
     return FROZEN.read_bytes()
 
 
-def refused(path, content=None, match=None):
+def check_rejected(path, content=None, match=None):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ModelError, match=match) as caught:
@@ -35,8 +35,8 @@ def refused(path, content=None, match=None):
     assert str(caught.value).startswith(f"{path}: ")
 
 
-def altered(path, change):
-    """Write the file again with other content, and sums that fit it."""
+def write_altered(path, change):
+    """Write the file again with other content and the right checksums."""
     content = read_document(path)
     arrays = read_arrays(path, content)
     change(content, arrays)
@@ -70,13 +70,13 @@ def test_any_flipped_bit_is_noticed(path, whole):
     for place in places:
         content = bytearray(whole)
         content[place // 8] ^= 1 << (place % 8)
-        refused(path, bytes(content))
+        check_rejected(path, bytes(content))
 
 
 def test_any_truncation_is_noticed(path, whole):
     for length in [*range(0, 40), *np.linspace(40, len(whole) - 1, 200).astype(int)]:
-        refused(path, whole[:length])
-    refused(path, whole + b"\0", "not a model of cosmo, truncated or damaged")
+        check_rejected(path, whole[:length])
+    check_rejected(path, whole + b"\0", "not a model of cosmo, truncated or damaged")
 
 
 def archive():
@@ -96,17 +96,19 @@ def archive():
          "list header", "nesting"],
 )  # fmt: skip
 def test_foreign_files(path, content):
-    refused(path, content, "not a model of cosmo")
+    check_rejected(path, content, "not a model of cosmo")
 
 
 def test_other_safetensors_files(path):
-    refused(path, safetensors({"x": np.zeros(3)}), "a safetensors file, but without a model's document")
-    refused(path, safetensors({"x": np.zeros(3)}, {"cosmo": "{}"}), "damaged or altered: the document")
+    check_rejected(
+        path, safetensors({"x": np.zeros(3)}), "a safetensors file, but without a model's document"
+    )
+    check_rejected(path, safetensors({"x": np.zeros(3)}, {"cosmo": "{}"}), "damaged or altered: the document")
 
 
 @pytest.mark.parametrize("length", [2**60, 2**63 + 5, 10**9, 10**7])
 def test_header_lengths_are_not_believed(path, whole, length):
-    refused(path, length.to_bytes(8, "little") + whole[8:], "truncated")
+    check_rejected(path, length.to_bytes(8, "little") + whole[8:], "truncated")
 
 
 def test_a_missing_file_is_an_ordinary_error(tmp_path):
@@ -116,20 +118,20 @@ def test_a_missing_file_is_an_ordinary_error(tmp_path):
 
 def test_an_altered_document(path, whole):
     assert whole.count(b"adaptive") > 0
-    refused(path, whole.replace(b"adaptive", b"constant"), "damaged or altered: the document")
+    check_rejected(path, whole.replace(b"adaptive", b"constant"), "damaged or altered: the document")
     with pytest.raises(ModelError, match="damaged or altered: the document"):
         read_card(path)
 
 
 def test_a_newer_format(path):
-    altered(path, lambda content, arrays: content.update(format_version=2, package="9.9"))
-    refused(path, match=r"format version 2, written by cosmo 9\.9.*pip install --upgrade")
+    write_altered(path, lambda content, arrays: content.update(format_version=2, package="9.9"))
+    check_rejected(path, match=r"format version 2, written by cosmo 9\.9.*pip install --upgrade")
 
 
 @pytest.mark.parametrize("version", [0, "1", None, 1.5])
 def test_no_format(path, version):
-    altered(path, lambda content, arrays: content.update(format_version=version))
-    refused(path, match="no format version")
+    write_altered(path, lambda content, arrays: content.update(format_version=version))
+    check_rejected(path, match="no format version")
 
 
 @pytest.mark.parametrize(
@@ -137,8 +139,8 @@ def test_no_format(path, version):
     ["os.system", "builtins:eval", "Popen", "../../evil.py", "/etc/passwd", "sklearn.svm.SVC", "", None, 3],
 )
 def test_unknown_classes(path, name):
-    altered(path, lambda content, arrays: of_class(content, "ESZSL").update({"class": name}))
-    refused(path, match="names the class .* unknown; known are .*ESZSL")
+    write_altered(path, lambda content, arrays: of_class(content, "ESZSL").update({"class": name}))
+    check_rejected(path, match="names the class .* unknown; known are .*ESZSL")
 
 
 @pytest.mark.parametrize(
@@ -148,8 +150,8 @@ def test_unknown_classes(path, name):
      ("OperatingPoint", "count"), ("ESZSL", "weights-")],
 )  # fmt: skip
 def test_attributes_cannot_hide_methods(path, owner, name):
-    altered(path, lambda content, arrays: of_class(content, owner)["state"].update({name: 1}))
-    refused(path, match=f"cannot have an attribute '{name}'|unexpected keyword argument '{name}'")
+    write_altered(path, lambda content, arrays: of_class(content, owner)["state"].update({name: 1}))
+    check_rejected(path, match=f"cannot have an attribute '{name}'|unexpected keyword argument '{name}'")
 
 
 @pytest.mark.parametrize(
@@ -167,8 +169,8 @@ def test_missing_attributes(path, owner, name):
         for node in holders:
             del node["state"][name]
 
-    altered(path, drop)
-    refused(path)
+    write_altered(path, drop)
+    check_rejected(path)
 
 
 def arrays_of(content):
@@ -191,8 +193,8 @@ def test_wrong_arrays(path, whole, change):
                 arrays[name] = (values.reshape(-1).view(np.uint8)).reshape(len(values), -1)
 
         path.write_bytes(whole)
-        altered(path, spoil)
-        refused(path)
+        write_altered(path, spoil)
+        check_rejected(path)
 
 
 def test_arrays_that_the_header_describes_otherwise(path, whole):
@@ -200,7 +202,7 @@ def test_arrays_that_the_header_describes_otherwise(path, whole):
     for one, other in ((b'"F32"', b'"I32"'), (b'"F64"', b'"I64"')):
         changed = whole[:header].replace(one, other) + whole[header:]
         assert changed != whole
-        refused(path, changed, "array .* is not the one that was written")
+        check_rejected(path, changed, "array .* is not the one that was written")
 
 
 @pytest.mark.parametrize(
@@ -214,13 +216,13 @@ def test_arrays_that_the_header_describes_otherwise(path, whole):
     ids=json.dumps,
 )  # fmt: skip
 def test_values_that_make_no_sense(path, node):
-    altered(path, lambda content, arrays: of_class(content, "ESZSL")["state"].update(weights_=node))
-    refused(path)
+    write_altered(path, lambda content, arrays: of_class(content, "ESZSL")["state"].update(weights_=node))
+    check_rejected(path)
 
 
 def test_a_model_of_the_wrong_kind(path):
-    altered(path, lambda content, arrays: content.update(root=of_class(content, "ESZSL")))
-    refused(path, match="holds a Cosmo or a Model, not a ESZSL")
+    write_altered(path, lambda content, arrays: content.update(root=of_class(content, "ESZSL")))
+    check_rejected(path, match="holds a Cosmo or a Model, not a ESZSL")
 
 
 def test_absurd_numbers_of_features(path):
@@ -228,8 +230,8 @@ def test_absurd_numbers_of_features(path):
         of_class(content, "Cosmo")["state"]["n_features_in_"] = 2**50
         of_class(content, "Model")["state"]["rehearsal"] = None
 
-    altered(path, claim)
-    refused(path, match="more features than its arrays")
+    write_altered(path, claim)
+    check_rejected(path, match="more features than its arrays")
 
 
 def test_deep_nesting(path):
@@ -239,8 +241,8 @@ def test_deep_nesting(path):
             tree = [tree]
         of_class(content, "ESZSL")["state"]["weights_"] = tree
 
-    altered(path, nest)
-    refused(path, match="nested too deeply")
+    write_altered(path, nest)
+    check_rejected(path, match="nested too deeply")
 
 
 def test_other_predictions_than_when_saved(path):
@@ -250,5 +252,5 @@ def test_other_predictions_than_when_saved(path):
         )
         arrays[fitted["name"]] *= -1
 
-    altered(path, negate)
-    refused(path, match="does not predict what it did when it was saved")
+    write_altered(path, negate)
+    check_rejected(path, match="does not predict what it did when it was saved")

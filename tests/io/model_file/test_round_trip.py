@@ -1,4 +1,4 @@
-"""Every expert, gate and classifier that the format knows: saved, loaded, asked again."""
+"""Saving and loading of every expert, gate and classifier of the registry."""
 
 import json
 
@@ -123,7 +123,7 @@ def test_smoothings(smoothing, task, tmp_path):
     check_same(fit(task, smoothing=smoothing), tmp_path / "model.cosmo", task)
 
 
-# What scikit-learn warns about if it is not said, where it can be said (from 1.8 on).
+# Parameters without which scikit-learn warns from version 1.8 on.
 NEW_WAY = {"l1_ratios": (0,), "use_legacy_attributes": False}
 if not NEW_WAY.keys() <= LogisticRegressionCV().get_params().keys():
     NEW_WAY = {}
@@ -180,7 +180,7 @@ def test_a_fitted_frame_keeps_its_columns(task, tmp_path):
         again.predict(frame.iloc[:, ::-1])
 
 
-def test_what_belongs_to_one_machine_is_not_stored(task, tmp_path):
+def test_folders_of_the_machine_are_not_stored(task, tmp_path):
     folder = tmp_path / "secret-folder"
     model = fit(task, cache=folder)
     save(model, tmp_path / "model.cosmo")
@@ -191,7 +191,7 @@ def test_what_belongs_to_one_machine_is_not_stored(task, tmp_path):
     assert b"secret-folder" not in (tmp_path / "model.cosmo").read_bytes()
 
 
-def test_only_what_the_curve_needs_is_kept_of_the_validation(task, tmp_path):
+def test_validation_outputs_are_summarised(task, tmp_path):
     model = fit(task)
     save(model, tmp_path / "model.cosmo")
     again = load(tmp_path / "model.cosmo")
@@ -208,20 +208,20 @@ def test_a_model_with_a_generator_gets_its_classifier_back(task, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(task.X_new), expected)
 
 
-def test_unknown_classes_are_refused_not_pickled(task, tmp_path):
+def test_unknown_classes_are_not_pickled(task, tmp_path):
     model = fit(task, seen=RandomForestClassifier(3, random_state=0))
     with pytest.raises(ModelError, match=r"model\.seen is a RandomForestClassifier.*LogisticRegression"):
         save(model, tmp_path / "model.cosmo")
     assert not list(tmp_path.iterdir())
 
 
-def test_random_states_are_refused(task, tmp_path):
+def test_random_states_raise(task, tmp_path):
     model = fit(task, seen=LogisticRegression(random_state=np.random.RandomState(0)))
     with pytest.raises(ModelError, match=r"model\.seen\.random_state is a RandomState"):
         save(model, tmp_path / "model.cosmo")
 
 
-def test_own_subclasses_are_refused(task, tmp_path):
+def test_subclasses_raise(task, tmp_path):
     class Mine(ESZSL):
         pass
 
@@ -236,7 +236,7 @@ def test_only_fitted_models_are_saved(task, tmp_path):
         save(ESZSL(), tmp_path / "model.cosmo")
 
 
-def test_the_registry_is_whole():
+def test_registry():
     for name, known in KNOWN.items():
         assert known_name(known.load()) == name
     assert {known_name(kind) for kind in UNSEEN_EXPERTS.values()} <= set(KNOWN)

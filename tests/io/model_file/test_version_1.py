@@ -22,7 +22,7 @@ def answers():
     return json.loads((HERE / "version_1.json").read_text())
 
 
-def test_answers_as_on_the_day_it_was_made(model, answers):
+def test_predictions_have_not_changed(model, answers):
     rows = np.array(answers["rows"])
     assert model.cosmo.classes_.tolist() == answers["classes"]
     assert model.predict(rows).tolist() == answers["predictions"]
@@ -32,7 +32,7 @@ def test_answers_as_on_the_day_it_was_made(model, answers):
     )
 
 
-def test_everything_else_works_too(model, answers):
+def test_card_operating_point_and_new_classes(model, answers):
     unseen = model.cosmo.unseen_classes_
     assert model.card()["data"] == "glyphs"
     model.cosmo.operate_at(min_seen=0.14)
@@ -43,7 +43,7 @@ def test_everything_else_works_too(model, answers):
     assert "new" in model.cosmo.unseen_classes_
 
 
-def test_its_card_is_read_by_itself(model):
+def test_card_without_the_model(model):
     card = read_card(HERE / "version_1.cosmo")
     assert card["format_version"] == 1
     # Which parameters are shown depends on the version of scikit-learn.

@@ -1,7 +1,7 @@
 """Container of a model file: safetensors, with one JSON document in its metadata.
 
 The document lists type, shape and SHA-256 of every array, and begins with the SHA-256 of the rest of itself.
-The checksums detect damage, not a forger who computes them again; reading executes nothing from the file.
+The checksums detect damage, not a forgery with new checksums; reading executes nothing from the file.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class _Packer:
             return {"is": "objects", "items": items, "shape": list(values.shape), "dtype": dtype}
         if values.dtype.name not in DTYPES:
             raise ModelError(f"{path} is an array of {values.dtype}, which a model file cannot hold")
-        # The memory layout is kept, because the rounding of matrix products depends on it.
+        # The memory layout is stored, because the rounding of matrix products depends on it.
         fortran = values.flags.f_contiguous and not values.flags.c_contiguous
         rows = values.T if fortran else values
         stored = np.ascontiguousarray(rows, values.dtype.newbyteorder("=")).reshape(rows.shape)
