@@ -150,24 +150,20 @@ class TestFaults:
 
     def test_pickled_objects_are_refused(self, folder: Path) -> None:
         np.savez(folder / "pred_gzsl_test.npz", pred_test=np.array([{"a": 1}], dtype=object))
-        with pytest.raises(
-            DataError, match=r"pred_gzsl_test\.npz: cannot be read .*plain arrays .*allow_pickle"
-        ):
+        with pytest.raises(DataError, match=r"pred_gzsl_test\.npz: damaged.*allow_pickle"):
             read_predictions(folder, "test")
 
     def test_single_array_instead_of_an_archive(self, folder: Path) -> None:
         raw = io.BytesIO()
         np.save(raw, np.eye(3))
         (folder / "rows_test.npz").write_bytes(raw.getvalue())
-        with pytest.raises(DataError, match=r"rows_test\.npz: cannot be read as an npz file"):
+        with pytest.raises(DataError, match=r"rows_test\.npz: damaged"):
             read_predictions(folder, "test")
 
     @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04", b"\x80\x04K\x01."])
     def test_file_of_another_kind(self, folder: Path, content: bytes) -> None:
         (folder / "rows_test.npz").write_bytes(content)
-        with pytest.raises(
-            DataError, match=r"rows_test\.npz: cannot be read as an npz file .*download it again"
-        ):
+        with pytest.raises(DataError, match=r"rows_test\.npz: damaged, cut short"):
             read_predictions(folder, "test")
 
     @pytest.mark.parametrize("file", ["rows_test.npz", "pred_gzsl_test.npz"])
@@ -175,5 +171,5 @@ class TestFaults:
         content = (folder / file).read_bytes()
         for length in range(0, len(content), 40):
             (folder / file).write_bytes(content[:length])
-            with pytest.raises(DataError, match=rf"{file}: cannot be read"):
+            with pytest.raises(DataError, match=rf"{file}: damaged"):
                 read_predictions(folder, "test")

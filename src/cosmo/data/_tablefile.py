@@ -192,7 +192,20 @@ def max_unpacked_bytes(n_packed: int) -> int:
     return max(_FREE_BYTES, _MAX_RATIO * n_packed)
 
 
-def check_npz(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
+def read_npz(path: Path, required: Sequence[str] = (), optional: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the named arrays of an `.npz` file, or all if none are named."""
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    with data_errors(path), path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+        _check_npz(path, file.zip.infolist())
+        for name in required:
+            if name not in file.files:
+                raise DataError(f"{path}: no array {name}; there are {', '.join(file.files) or 'none'}")
+        names = {*required, *optional} or set(file.files)
+        return {name: file[name] for name in file.files if name in names}
+
+
+def _check_npz(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
     """Raise `DataError` if an `.npz` would unpack to too much memory."""
     limit, total = max_unpacked_bytes(path.stat().st_size), 0
     for member in members:

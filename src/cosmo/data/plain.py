@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo._core.files import replace_files
-from cosmo.data._tablefile import check_npz
+from cosmo.data._tablefile import read_npz
 from cosmo.data.dataset import DataError, GZSLDataset, Split
 
 __all__ = ["read_plain", "write_plain"]
@@ -113,7 +113,8 @@ def read_plain(folder: str | os.PathLike[str], *, name: str | None = None) -> GZ
         Naming the file, and the row, that cannot be used.
     """
     folder = Path(folder)
-    arrays = _read_arrays(folder / _FEATURES)
+    _check_exists(folder / _FEATURES)
+    arrays = read_npz(folder / _FEATURES, ["X", "y"], ["images"])
     labels = arrays["y"]
     integer = labels.dtype.kind in "iu"
     if labels.ndim != 1 or not (integer or labels.dtype.kind == "U"):
@@ -162,21 +163,6 @@ def _check_same(kind: str, read: list[Any], written: Iterable[Any], file: str) -
                 f"the {kind} {name!r} cannot be written to {file}: names are strings, attributes also pairs "
                 "of strings (no '::' in the group), or numbered from 0"
             )
-
-
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    _check_exists(path)
-    try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            check_npz(path, file.zip.infolist())
-            missing = [name for name in ("X", "y") if name not in file.files]
-            if missing:
-                raise DataError(f"{path}: no array {missing[0]}; there are {', '.join(file.files) or 'none'}")
-            return {name: file[name] for name in ("X", "y", "images") if name in file.files}
-    except DataError:
-        raise
-    except Exception as error:  # depends on where the file is damaged
-        raise DataError(f"{path}: damaged, truncated, or with Python objects: {error}") from error
 
 
 def _check_exists(path: Path) -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo._core.validation import as_class_index, check_probabilities
-from cosmo.data._tablefile import check_npz
+from cosmo.data._tablefile import read_npz
 from cosmo.data.dataset import DataError
 
 __all__ = ["StagePredictions", "read_predictions", "stack_predictions"]
@@ -175,17 +175,7 @@ class _Archive:
         if not path.is_file():
             others = ", ".join(sorted(other.name for other in path.parent.glob("*.npz"))) or "none"
             raise DataError(f"{path}: no such file; .npz files in that folder: {others}")
-        try:
-            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as archive:
-                check_npz(path, archive.zip.infolist())
-                return cls(path, {entry: archive[entry] for entry in archive.files})
-        except DataError:
-            raise
-        except Exception as error:  # depends on where the file is damaged
-            raise DataError(
-                f"{path}: cannot be read as an npz file of plain arrays ({type(error).__name__}: {error}); "
-                "download it again, or save arrays of numbers with numpy.savez"
-            ) from error
+        return cls(path, read_npz(path))
 
     def error(self, entry: str, problem: str) -> DataError:
         return DataError(f"{self.path}: {entry} {problem}")

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo._core.validation import check_features, first_bad
-from cosmo.data._tablefile import TableFile, check_npz, data_errors
+from cosmo.data._tablefile import TableFile, data_errors, read_npz
 from cosmo.data.dataset import DataError
 
 __all__ = ["read_features", "read_table", "read_texts"]
@@ -276,11 +276,8 @@ def load_arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
         if path.suffix.lower() == ".npy":
             # Mapped, so that it need not fit into memory.
             return np.load(path, allow_pickle=False, mmap_mode="r"), None
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            check_npz(path, file.zip.infolist())
-            if "X" not in file.files:
-                raise DataError(f"{path}: no array X; there are {', '.join(file.files) or 'none'}")
-            return file["X"], file["y"] if "y" in file.files else None
+        arrays = read_npz(path, ["X"], ["y"])
+        return arrays["X"], arrays.get("y")
 
 
 def _label_file(path: Path) -> NDArray[Any]:
