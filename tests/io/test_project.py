@@ -164,7 +164,7 @@ class TestReading:
 
     def test_no_labels(self, fruit: Path):
         project = Project(fruit / "samples.csv", fruit / "descriptions.csv")
-        with pytest.raises(DataError, match="samples.csv: there are no labels; say which column"):
+        with pytest.raises(DataError, match="samples.csv: there are no labels; name their column"):
             project.load()
 
     def test_texts_that_were_not_named(self, tmp_path: Path):

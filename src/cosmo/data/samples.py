@@ -1,4 +1,4 @@
-"""Samples of any kind, as they are read: feature rows, texts or pictures."""
+"""Samples of any kind, whole or in batches: feature rows, texts or images."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _ITEM_NAMES = {"text": TEXT_NAMES, "images": PATH_NAMES}
 
 @dataclass(frozen=True, eq=False)
 class SampleSet:
-    """Samples as they were read, and their classes if they came with them.
+    """Samples, and their labels if they have any.
 
     Parameters
     ----------
-    items : DataFrame or array of feature rows, list of texts, or list of paths of pictures
+    items : DataFrame or array of feature rows, list of texts, or list of paths of images
     labels : Index of length n_samples, or None
 
     Examples
@@ -66,29 +66,18 @@ class SampleSet:
         return SampleSet(items, None if self.labels is None else self.labels[rows])
 
     def labelled(self, source: object) -> pd.Index:
-        """Return the labels, which must be there; `source` is named if they are not."""
+        """Return the labels; raise with the name of the `source` if there are none."""
         if self.labels is None:
             raise DataError(
-                f"{source}: there are no labels; say which column has them (label, or --label), "
-                "sort pictures into a folder for each class, or give an .npz the array y"
+                f"{source}: there are no labels; name their column (label, or --label), put images into a "
+                "folder for each class, or add the array y to an .npz"
             )
         return self.labels
 
 
 @dataclass(frozen=True, eq=False)
 class ProjectData:
-    """What a project names, read.
-
-    Parameters
-    ----------
-    kind : {"features", "text", "images"}
-    train : SampleSet
-        Labelled samples to learn from.
-    test : SampleSet or None
-        Labelled samples that are held back.
-    descriptions : DataFrame of numbers or Series of str
-        Index = class.
-    """
+    """The data of a project: labelled samples for training and test, and descriptions by class."""
 
     kind: Kind
     train: SampleSet
@@ -124,7 +113,7 @@ def read_samples(
             return SampleSet(*read_image_folder(source))
         return SampleSet(*read_image_table(source, image=image, label=label))
     if source.is_dir():
-        raise DataError(f"{source}: a folder has pictures; {kind} come from a file")
+        raise DataError(f"{source}: a folder has images; {kind} come from a file")
     if kind == "text":
         return SampleSet(*read_texts(source, text=text, label=label))
     try:
@@ -133,7 +122,7 @@ def read_samples(
         if "no column for features" not in str(error):
             raise
         raise DataError(
-            f"{error}; name the column of texts (text, --text) or pictures (image, --image)"
+            f"{error}; name the column of texts (text, --text) or images (image, --image)"
         ) from error
 
 
