@@ -1,8 +1,8 @@
-"""Zero-shot experts on classes that took no part in any choice, without opening the test set.
+"""Compare zero-shot experts on classes not used for any choice, without the test set.
 
-The test set is opened once, and says little about small differences. Here the validation classes are cut in
-halves: parameters are chosen on one half, then the expert is trained on that half, too, and asked about the
-other, over several cuts. The same cuts serve all methods, so differences are paired.
+The validation classes are split in halves: parameters are chosen on one half, the expert is then trained with
+that half included and evaluated on the other half, over several splits. All methods use the same splits, so
+differences are paired.
 
     python benchmarks/fresh_classes.py xlsa17/CUB --features res50 --methods eszsl lago
 """
@@ -27,7 +27,7 @@ METHODS = ("eszsl", "lago", "lago:variant=semantic-hard", "lago:variant=singleto
 
 
 def accuracy_on_fresh_classes(dataset: GZSLDataset, method: str, cut: int) -> float:
-    """Return T1 on the half of the validation classes that was not chosen on."""
+    """Return T1 on the half of the validation classes that was not used for choices."""
     protocol = Protocol(dataset, seed=1002)
     X, y, _ = protocol.training()
     held = protocol.training_hold_out()
@@ -39,8 +39,8 @@ def accuracy_on_fresh_classes(dataset: GZSLDataset, method: str, cut: int) -> fl
     chosen = select(make_unseen_expert(method), X, y, known, HoldOut(held.seen_train, held.seen_val, first))
     rows = np.sort(np.concatenate([held.seen_train, held.seen_val, first]))
     expert = clone(chosen).fit(X[rows], y[rows], known.loc[y[rows].unique()])
-    asked = y[fresh].unique()
-    return zsl_accuracy(y[fresh], expert.scores(X[fresh], known.loc[asked]), asked)
+    classes = y[fresh].unique()
+    return zsl_accuracy(y[fresh], expert.scores(X[fresh], known.loc[classes]), classes)
 
 
 def main() -> None:

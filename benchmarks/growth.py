@@ -1,12 +1,11 @@
-"""How the cost grows with samples, classes and dimensions, with fitted exponents.
+"""Measure the growth of cost with samples, classes and dimensions, and fit exponents.
 
-The data are drawn with the structure of the real ones: every class has a row of attributes, a few of them
-large; its samples are a linear image of that row plus noise, cut at zero like features after a rectifier. Of
-`classes`, half but at most 1,000 have samples, as in ImageNet; the others are added by description.
+Generated data have the structure of real data: every class has a row of attributes, a few of them large; its
+samples are a linear image of that row plus noise, clipped at zero like features after a rectifier. Half of
+`classes`, at most 1,000, have samples, as in ImageNet; the others are added by description.
 
-Each line is a process of its own: CPU seconds of the work alone, those of them that the system takes, mostly
-to hand out memory, and the memory at its peak beyond what the process held before. An exponent of 1 means:
-twice the size, twice the cost.
+Each line is a process of its own: CPU seconds of the task, the system's part of them (mostly for memory),
+and the additional memory at its peak. An exponent of 1 means that twice the size takes twice the cost.
 
     python benchmarks/growth.py            four minutes
     python benchmarks/growth.py --full     21,000 classes x 1,000,000 samples, ten minutes
@@ -40,7 +39,7 @@ _PIECE = 20_000  # rows that are drawn at once
 
 
 class Size(NamedTuple):
-    """What a process works on."""
+    """Size of the generated data."""
 
     samples: int = 20_000
     classes: int = 200

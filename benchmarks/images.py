@@ -1,7 +1,7 @@
-"""Pictures through the whole path: folders on disk, encoder, COSMO; and how fast the encoder is.
+"""Evaluate COSMO on images from folders of files, and measure the speed of the encoder.
 
-The glyphs are written as PNG files, a folder for each class, read back, encoded by the default image encoder,
-and learned; beside it the features that were made for glyphs.
+The glyphs are written as PNG files, a folder for each class, read back, and encoded by the default image
+encoder. The result is compared with that of the features designed for glyphs.
 
     python benchmarks/images.py --write docs/results/images.md
 """

@@ -1,9 +1,9 @@
-"""CLINC intents: 150 things that users ask for, 50 of which are known by what is said about them only.
+"""Evaluate COSMO on 150 CLINC intents, 50 of which have only a description.
 
-Seen intents are learned by logistic regression, unseen ones are recognised by `SimilarityExpert`; compared
-are each alone, the nearest description without any training, calibrated stacking and COSMO. Which intents
-are unseen is drawn at random, as is a fifth of the texts of each seen intent, for the test. Every choice is
-made on held-out training texts. Repeated over draws; the first is shown in detail.
+The seen expert is logistic regression, the unseen expert `SimilarityExpert`. Compared are each alone, the
+nearest description without training, calibrated stacking and COSMO. The unseen intents are drawn at
+random, and so is a fifth of the texts of each seen intent, for the test. Every choice is made on held-out
+training texts. Repeated over draws; the first is printed in detail.
 
 Data: intents/clinc below the folder that COSMO_DATA names (utterances.csv, descriptions.json, names.json).
 """
@@ -36,7 +36,7 @@ NEAREST, SIMILARITY = "similarity:whitening=0,adapter=0", "similarity"
 
 @dataclass(frozen=True, eq=False)
 class Intents:
-    """Encoded texts, their intents, and what is said about each intent, by kind of wording."""
+    """Encoded texts, their intents, and the descriptions of each intent by kind of wording."""
 
     X: np.ndarray
     y: pd.Index

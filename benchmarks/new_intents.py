@@ -1,8 +1,8 @@
-"""Intents that come after training: recognised by description at once, by 20 texts better.
+"""Measure the accuracy of intents that are added after training, by description and then by 20 texts.
 
 A model is trained on the first draw of `benchmarks/intents.py`, without some of the unseen intents, and
-saved. For each of those the file is loaded, the intent added by its description, then promoted by its first
-texts; measured are the intent itself, on its other texts, and what becomes of all others.
+saved. For each of those the file is loaded, the intent is added by its description, then promoted with its
+first texts. Accuracies are those of the intent, on its other texts, and of all other intents.
 
     COSMO_DATA=... python benchmarks/new_intents.py --write docs/results/new-intents.md
 """

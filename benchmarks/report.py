@@ -1,12 +1,11 @@
-"""Run the benchmarks one after the other and write what they print and draw to a page.
+"""Run the benchmarks in turn and write their tables and figures to a page.
 
     python benchmarks/report.py docs/results/performance.md
     python benchmarks/report.py docs/results/performance.md --only inference growth
     python benchmarks/report.py docs/results/performance.md --only growth-full
 
-Parts whose names end with -full take long, so they run only when they are named. What stands on the page
-about parts that are not run stays there. Each program also runs alone. Those that can take real data find it
-through COSMO_DATA.
+Parts whose names end with -full are slow and run only if they are named. The text of other parts is kept.
+Each program can also be run alone. Programs that use real data find it by COSMO_DATA.
 """
 
 from __future__ import annotations
@@ -33,27 +32,24 @@ NOTES = {
         (`python -X importtime` shows it).""",
     "selection": """
         The grid is the authors' search, vectorised over samples and classes, on the same matrices in the
-        same process: it combines the experts and counts who is right, cell after cell. A grid on per-sample
-        maxima is as cheap as the exact way: the saving is the maxima's; exactness adds the best point and
-        the whole curve. What is left of the exact way is the gate's look for the largest probabilities, and
-        sorting flips once per softness.""",
+        same process: it combines the experts and counts correct predictions, cell by cell. A grid on
+        per-sample maxima is as cheap as the exact method: the saving comes from the maxima; exactness adds
+        the best point and the whole curve. Most of the exact method's time is the search for the largest probabilities, for
+        the gate, and sorting flips once per softness.""",
     "inference": """
-        Nearly all of a large batch is the experts' matrix products; the rest is their soft-max and the gate,
-        which looks for the five largest of both distributions, one of them tempered. Probabilities take
-        products of twice the cost, in double precision, whose sums are exact: they are the same in any batch.
-        A single sample is bound by the calls from Python: the products are a small part of it. Its p99 is
-        that of the machine too: the products alone, which do the same each time, show how far it strays.""",
+        Most of the time of a large batch is the experts' matrix products; the rest is their soft-max and the
+        gate, which needs the five largest values of both distributions. A single sample is bound by calls
+        from Python. Its p99 also depends on the machine, as that of the products alone shows.""",
     "seen_expert": """
         Both minimise the same function. scikit-learn stops by the size of the mean gradient, at its default
-        far above the minimum; the lines below a table say how soon ours is there, and where it spends its
+        far above the minimum; the lines below a table show when ours gets there, and where it spends its
         time. It needs fewer passes over the rows where features are correlated, as those of networks are.
         So it does without correlation where rows are of unit length. On long rows without correlation
-        L-BFGS on all features is hard to beat, so ours asks scikit-learn's for the first part of the way if
-        classes are mixed; as near the minimum, both take about as long. When to ask was settled on generated
+        L-BFGS on all features is hard to beat, so ours starts with scikit-learn's solver if classes are
+        mixed; for the same distance to the minimum, both take about as long. The rule was chosen on generated
         rows, these among them. Ours is the default of `Cosmo`, scikit-learn's is `logistic-sklearn`.
-        The start from the validation stage does not pay: with half as many classes again and twice the rows,
-        what it knows is found again in the first two subspaces. scikit-learn-intelex takes part where it is
-        installed: version 2026.2 took 6.0 times scikit-learn's CPU time on CUB, to 3.4e-4 above the minimum,
+        A warm start from the validation stage does not pay: with half as many classes again and twice the
+        rows, the first two subspaces contain it. scikit-learn-intelex is measured where it is installed: version 2026.2 took 6.0 times scikit-learn's CPU time on CUB, to 3.4e-4 above the minimum,
         so it is not used.""",
     "seen_expert-full": """
         The row with tol=1e-6 is as near as single precision lets scikit-learn get to the minimum.""",
@@ -88,13 +84,13 @@ NOTES = {
         seconds.""",
     "where": """
         Shares below 6 % are left out, and functions that only pass the work on. A share that is much larger
-        than the sum of those below it is the function's own, or that of a library which it asks.""",
+        than the sum of those below it is that of the function itself, or of a library that it calls.""",
 }
-"""What limits each; the shares are in the last part."""
+"""Explanations below the tables, by part."""
 
 
 class Part(NamedTuple):
-    """A benchmark, and what its picture shows, if it draws one."""
+    """A benchmark, and a description of its figure, if it draws one."""
 
     title: str
     command: list[str]
