@@ -34,8 +34,8 @@ NOTES = {
         The grid is the authors' search, vectorised over samples and classes, on the same matrices in the
         same process: it combines the experts and counts correct predictions, cell by cell. A grid on
         per-sample maxima is as cheap as the exact method: the saving comes from the maxima; exactness adds
-        the best point and the whole curve. Most of the exact method's time is the search for the largest probabilities, for
-        the gate, and sorting flips once per softness.""",
+        the best point and the whole curve. Most of the exact method's time is the search
+        for the largest probabilities, for the gate, and sorting flips once per softness.""",
     "inference": """
         Most of the time of a large batch is the experts' matrix products; the rest is their soft-max and the
         gate, which needs the five largest values of both distributions. A single sample is bound by calls
@@ -49,7 +49,8 @@ NOTES = {
         mixed; for the same distance to the minimum, both take about as long. The rule was chosen on generated
         rows, these among them. Ours is the default of `Cosmo`, scikit-learn's is `logistic-sklearn`.
         A warm start from the validation stage does not pay: with half as many classes again and twice the
-        rows, the first two subspaces contain it. scikit-learn-intelex is measured where it is installed: version 2026.2 took 6.0 times scikit-learn's CPU time on CUB, to 3.4e-4 above the minimum,
+        rows, the first two subspaces contain it. scikit-learn-intelex is measured where it is installed:
+        version 2026.2 took 6.0 times scikit-learn's CPU time on CUB, to 3.4e-4 above the minimum,
         so it is not used.""",
     "seen_expert-full": """
         The row with tol=1e-6 is as near as single precision lets scikit-learn get to the minimum.""",
