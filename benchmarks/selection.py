@@ -48,13 +48,13 @@ from cosmo.data.splits import gating_split
 from cosmo.gates import ConfidenceGate, Gate
 from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc, gzsl_scores, sampled_ausuc
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.mixture.smoothing import calibrated_stacking, combine, conditional, gate_belief
+from cosmo.mixture.smoothing import combine, conditional, gate_belief
 from cosmo.paper.grid_search import (
     AUTHORS_GRIDS,
     STACKING_CONSTANTS,
     Grid,
+    grid_search,
     resample_thresholds,
-    sampled_search,
 )
 
 # rows of seen and unseen classes, numbers of classes; validation, then test
@@ -138,7 +138,7 @@ def full_grid(
 def maxima_grid(
     mixture: GatedMixture, validation: ExpertOutputs, test: ExpertOutputs, grid: Grid
 ) -> tuple[float, float]:
-    result = sampled_search(mixture, validation, test, grid)
+    result = grid_search(mixture, validation, test, grid)
     return result.validation.acc_h, result.ausuc
 
 
@@ -271,7 +271,7 @@ def stacking_grid(
         joint = outputs.unseen.base
         seen, unseen = np.hsplit(joint, [outputs.n_seen])
         sides = np.arange(outputs.n_seen), outputs.n_seen + np.arange(outputs.n_unseen)
-        guesses = (calibrated_stacking(seen, unseen, constant).argmax(axis=1) for constant in constants)
+        guesses = (np.hstack([seen - constant, unseen]).argmax(axis=1) for constant in constants)
         return np.array([gzsl_scores(outputs.labels, guess, *sides) for guess in guesses])
 
     on_validation = accuracies(validation, np.zeros(1) if rule.constant == 0 else STACKING_CONSTANTS)

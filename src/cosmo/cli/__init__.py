@@ -16,7 +16,7 @@ __all__ = ["main"]
 COMMANDS = {
     "run": "train, evaluate every way of combining the experts, write a report",
     "compare": "compare zero-shot experts: alone, stacked, inside COSMO",
-    "gates": "measure how well each gate tells seen from unseen classes",
+    "gates": "measure how well each gate separates seen from unseen classes",
     "paper": "reproduce the tables and figures of the paper",
     "experts": "list the experts, with references and requirements",
     "init": "write an example project for your own data",

@@ -1,4 +1,4 @@
-"""`cosmo gates`: measure how well each gate tells seen from unseen classes."""
+"""`cosmo gates`: measure how well each gate separates seen from unseen classes."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
     options = _options.make_parser(
         "gates",
-        "Fit every gate on the same two experts and measure how well it tells samples of seen classes from\n"
-        "samples of unseen ones.",
+        "Fit every gate on the same two experts and measure how well it separates samples of seen\n"
+        "classes from samples of unseen ones.",
         _EPILOG.format(gates=_options.list_choices(GATES)),
     )
     _options.add_dataset_options(options)

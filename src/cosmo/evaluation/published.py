@@ -45,7 +45,7 @@ def published_numbers() -> pd.DataFrame:
     numbers : DataFrame
         One number per row. `table`, `method`, `dataset` and `metric` together tell rows apart; `kind` groups
         methods; `split` is test or validation; `value` is as printed, in percent; `corrected` is the right
-        number where the printed one is wrong, else NaN; `note` says why, or what else to know; `source` says
+        number where the printed one is wrong, else NaN; `note` gives the reason or a comment; `source` gives
         where the number is from.
 
     Examples
@@ -75,7 +75,7 @@ def published_rows(expert: str, dataset: str, *, corrected: bool = True) -> pd.D
     -------
     rows : DataFrame (3, 6)
         Index `alone`, `CS`, `COSMO`; columns `acc_ts`, `acc_tr`, `acc_h`, `ausuc`, `t1` in percent, `note`.
-        What was not published is NaN: an expert or a data set that no paper knows gives an empty answer.
+        Unpublished figures are NaN, also for an unknown expert or data set.
 
     Examples
     --------

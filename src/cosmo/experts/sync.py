@@ -117,7 +117,7 @@ class SynC(UnseenExpert):
         distances = pdist(directions)
         apart = distances[distances > 1e-6]  # descriptions have single precision
         if not len(apart):
-            raise ValueError("no two descriptions differ in direction, so classes cannot be told apart")
+            raise ValueError("all descriptions have the same direction; give descriptions that differ")
         self.distance_ = float(np.median(apart))
         self.signatures_ = directions / self.distance_
 

@@ -1,4 +1,4 @@
-"""The measures of generalized zero-shot learning.
+"""Accuracies of generalized zero-shot learning and measures of gates.
 
 Accuracies are per class ("balanced"): every class counts the same however many rows it has. `Acc_tr`
 is the accuracy on rows of seen classes, `Acc_ts` on rows of unseen classes, both predicted among all
@@ -64,7 +64,7 @@ def harmonic_mean(acc_ts: ArrayLike, acc_tr: ArrayLike) -> Any:
 def _hits(
     y_true: Iterable[Hashable], y_pred: Iterable[Hashable], classes: Iterable[Hashable]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return, for every class, how many of its rows are right and how many rows it has."""
+    """Return the number of correct rows and of rows of each class."""
     index = as_class_index(classes)
     if len(index) == 0:
         raise ValueError("accuracy over no classes is undefined")
@@ -240,7 +240,7 @@ def gate_auc(is_seen: ArrayLike, score: ArrayLike) -> float:
 
 
 def fpr_at_tpr(is_seen: ArrayLike, score: ArrayLike, tpr: float = 0.95) -> float:
-    """Return the share of unseen rows taken for seen where a share `tpr` of seen rows is found.
+    """Return the false positive rate of a gate at a true positive rate; positives are seen rows.
 
     The rate is interpolated linearly between the points of the ROC curve; where several have exactly
     the rate `tpr`, the smallest counts.

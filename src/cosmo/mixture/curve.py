@@ -1,9 +1,9 @@
 """The exact seen-unseen curve.
 
 For a fixed gate softness every sample changes from "seen" to "unseen" at exactly one threshold, its
-*flip* (`smoothing.tie_log_odds`). Sorting the flips gives `Acc_tr` and `Acc_ts` at every threshold
-there is: a staircase with at most one corner per sample. Its best harmonic mean and its area are exact,
-and cost one sort.
+*flip* (`smoothing.tie_log_odds`). Sorting the flips gives `Acc_tr` and `Acc_ts` at every threshold: a
+staircase with at most one corner per sample. Its best harmonic mean and its area are exact and cost one
+sort.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["CurvePoint", "SeenUnseenCurve"]
 
 
 class CurvePoint(NamedTuple):
-    """A place on the curve: the threshold and the accuracies it gives."""
+    """A threshold and its accuracies."""
 
     threshold: float
     acc_ts: float
@@ -39,10 +39,10 @@ class SeenUnseenCurve:
     flips : array of shape (n_samples,)
         Threshold at which each sample changes side; may be infinite.
     seen_gain, unseen_gain : array of shape (n_samples,)
-        What the sample adds to `Acc_tr` while taken for seen, and to `Acc_ts` once taken for unseen:
+        Contribution of the sample to `Acc_tr` if it counts as seen, and to `Acc_ts` if unseen:
         `1 / (rows of its class · number of classes)` if its expert is right, else 0.
 
-    Arrays of double precision are kept, not copied: do not change them afterwards.
+    Arrays of double precision are not copied; do not change them afterwards.
 
     Examples
     --------
@@ -179,7 +179,7 @@ class SeenUnseenCurve:
         return CurvePoint(float(threshold), *(float(v[k]) for v in (self.acc_ts, self.acc_tr, self.acc_h)))
 
     def best_index(self, *, min_seen: float = 0.0, min_unseen: float = 0.0) -> int:
-        """Return which point is the best, see `best`; of many curves only one may need to be asked more."""
+        """Return the index of the best point, see `best`."""
         for name, floor in (("min_seen", min_seen), ("min_unseen", min_unseen)):
             if not 0 <= as_number(floor, name=name) <= 1:
                 raise ValueError(f"{name} is an accuracy between 0 and 1, got {floor}")
