@@ -71,17 +71,7 @@ class Encoder(ABC):
         """Return the features of decoded items, shape (n_items, n_features)."""
 
     def encode(self, items: Iterable[Any]) -> NDArray[np.float32]:
-        """Return features of items, shape (n_items, n_features).
-
-        Raises
-        ------
-        ItemError
-            On the first item that cannot be used.
-
-        See Also
-        --------
-        cosmo.encoders.extract : with a cache, for many items.
-        """
+        """Return features of items, shape (n_items, n_features); `extract` has a cache for many items."""
         if isinstance(items, str | bytes):
             raise TypeError(f"items must be a sequence of {self.kind}, not one; put it into a list")
         remaining, parts = iter(items), [np.empty((0, self.n_features), dtype=np.float32)]
@@ -90,13 +80,7 @@ class Encoder(ABC):
         return np.concatenate(parts)
 
     def encode_descriptions(self, texts: Iterable[str]) -> NDArray[np.float32]:
-        """Return texts in the space of the samples, shape (n_texts, n_features).
-
-        Raises
-        ------
-        ValueError
-            If not `describes`.
-        """
+        """Return texts in the space of the samples, shape (n_texts, n_features), if `describes`."""
         raise ValueError(
             f"{self.name} encodes {self.kind} only, not descriptions in words: describe classes by numbers, "
             "or use an encoder of both, such as open_clip:NAME/PRETRAINED"
