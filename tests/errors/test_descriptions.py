@@ -105,5 +105,5 @@ def test_files(tmp_path: Path, refused, rows):
 def test_a_file_of_classes_only(tmp_path: Path, refused):
     path = tmp_path / "animals.csv"
     path.write_text("class\nant\nbee\n")
-    with refused(DataError, str(path), "nothing that describes"):
+    with refused(DataError, str(path), "columns that describe"):
         read_descriptions(path)
