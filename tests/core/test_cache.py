@@ -358,7 +358,7 @@ class TestDocuments:
         assert cache.read("kind", "key") == {}
         assert caplog.records == []
 
-    @pytest.mark.parametrize("content", [b"", b'{"a": 1', b"[1]", b"null", b"\xff\xfe", b'{"a": 1}x'])
+    @pytest.mark.parametrize("content", [b"", b"no archive", b'{"a": 1}'])
     def test_damaged(self, content: bytes, cache: Cache, caplog: pytest.LogCaptureFixture):
         cache.write("kind", "key", {"a": 1})
         (path,) = cache.folder.iterdir()

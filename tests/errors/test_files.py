@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import struct
-import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,6 @@ from PIL import Image
 from scipy.io import savemat
 
 from cosmo import Model
-from cosmo._core.cache import Cache
 from cosmo.cli import main
 from cosmo.data import DataError, read_descriptions, read_features, read_plain
 from cosmo.data._matfile import read_mat
@@ -184,27 +182,10 @@ class TestModels:
         assert "Traceback" not in capsys.readouterr().err
 
 
-class TestOwnFiles:
-    """Damaged files that the program keeps for itself are made again."""
+class TestCheckpoints:
+    """Damaged checkpoints are ignored; tests/core/test_cache.py has the same for the cache."""
 
-    def squares(self, folder: Path) -> np.ndarray:
-        return Cache(folder).arrays("squares", "1", lambda: {"x": np.arange(9.0) ** 2})["x"]
-
-    @pytest.mark.parametrize("shape", ["(9,999999999999)", "(9,9", "[9]"])
-    def test_cache_with_a_broken_header(self, tmp_path: Path, shape):
-        header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".encode().ljust(117) + b"\n"
-        array = b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + bytes(72)
-        with zipfile.ZipFile(tmp_path / "squares-1.npz", "w") as archive:
-            archive.writestr("x.npy", array)
-        np.testing.assert_array_equal(self.squares(tmp_path), np.arange(9.0) ** 2)
-
-    def test_cache_that_is_damaged(self, tmp_path: Path):
-        self.squares(tmp_path)
-        path = tmp_path / "squares-1.npz"
-        path.write_bytes(damage(path.read_bytes()))
-        np.testing.assert_array_equal(self.squares(tmp_path), np.arange(9.0) ** 2)
-
-    def test_checkpoints(self, tmp_path: Path):
+    def test_damaged(self, tmp_path: Path):
         torch = pytest.importorskip("torch")
         from cosmo.experts._network import Checkpoints
 
