@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from compositional import Task
-from sklearn.base import clone
 
 from cosmo._core.cache import Cache
 from cosmo.data import load_glyphs
@@ -184,11 +183,6 @@ class TestCache:
         check_same(first, alone)
         check_same(second, alone)
 
-    def test_the_winner_of_another_fit_on_all_rows_is_the_same(self, problem: Problem, cache: Cache):
-        first, second = problem.select(Spy(), cache), problem.select(Spy(), cache)
-        refitted = [clone(one).fit(problem.X, problem.y, problem.table) for one in (first, second)]
-        check_same(*refitted)
-
     @pytest.mark.parametrize("reads", [True, False])
     def test_the_winner_finds_the_same_others(
         self, reads: bool, problem: Problem, cache: Cache, monkeypatch: pytest.MonkeyPatch
@@ -197,7 +191,7 @@ class TestCache:
         first, second = problem.select(Spy(), cache), problem.select(Spy(), cache)
         np.testing.assert_array_equal(first.seen_of_others_, second.seen_of_others_)
 
-    @pytest.mark.parametrize("stop", [(rate, depth) for rate in RATES for depth in DEPTHS])
+    @pytest.mark.parametrize("stop", [(RATES[0], DEPTHS[0]), (RATES[1], DEPTHS[1]), (RATES[2], DEPTHS[0])])
     @pytest.mark.parametrize(("accuracies", "winner"), WINNERS)
     def test_goes_on_where_it_was_stopped(
         self,
