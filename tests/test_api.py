@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -27,3 +29,9 @@ def test_every_public_name_is_listed_once() -> None:
         if id(getattr(import_module(package), name)) not in listed
     ]
     assert missing == []
+
+
+def test_import_of_the_estimator_loads_few_modules() -> None:
+    code = "from cosmo import Cosmo; import sys; print(sum(m.split('.')[0] == 'cosmo' for m in sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    assert int(loaded) < 50
