@@ -182,10 +182,6 @@ class GZSLDataset:
             f"{self.descriptions.shape[1]} attributes)"
         )
 
-    def described_by(self, descriptions: pd.DataFrame) -> GZSLDataset:
-        """Return the data set with other descriptions of the same classes."""
-        return self._with(descriptions=descriptions)
-
     def with_roots(self) -> GZSLDataset:
         """Return the data set with square roots of features, which must not be negative.
 
@@ -197,11 +193,9 @@ class GZSLDataset:
                 f"{self.name}: row {row}, column {column} is negative, so there are no square roots; leave "
                 "the features as they are"
             )
-        return self._with(features=np.sqrt(self.features))
-
-    def _with(self, **changes: Any) -> GZSLDataset:
-        names = ("features", "labels", "descriptions", "split", "sample_names", "images", "texts", "name")
-        return GZSLDataset(**{name: getattr(self, name) for name in names} | changes)
+        names = ("labels", "descriptions", "split", "sample_names", "images", "texts", "name")
+        unchanged: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return GZSLDataset(np.sqrt(self.features), **unchanged)
 
     @property
     def classes(self) -> pd.Index:
