@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from cosmo.paper.figures import draw_splits
 
 from cosmo._core.cache import Cache
 from cosmo.paper.inputs import find_inputs
+from cosmo.paper.reproduce import draw_splits
 from cosmo.paper.runner import Runner
 from cosmo.paper.tables import fill
 
