@@ -25,13 +25,12 @@ from cosmo.data.images import read_image, read_image_folder
 from cosmo.data.plain import read_plain, write_plain
 from cosmo.data.tables import read_features, read_texts
 from cosmo.data.xlsa17 import read_xlsa17, write_xlsa17
-from cosmo.encoders import extract
 from cosmo.experts._network import Checkpoints
 from cosmo.io.model_file import load
 from cosmo.io.model_file.container import read_arrays, read_document, write
 from cosmo.io.project import read_project
 from soak.mutations import mutate, mutate_json
-from soak.samples import Letters, fruit_model, pets, write_fruit
+from soak.samples import fruit_model, pets, write_fruit
 
 
 @dataclass(frozen=True)
@@ -227,7 +226,6 @@ def _read_pictures(folder: Path, name: str) -> None:
 
 _SQUARES = {"x": np.arange(50.0) ** 2, "names": np.array(["a", "bc"])}
 _CHOICE = {"best": {"gamma": 0.25, "epochs": 12}, "scores": [0.5, None]}
-_WORDS = [f"{word} {number}" for number in range(6) for word in ("robin", "plover", "finch")]
 
 
 def _cache(folder: Path) -> list[str]:
@@ -243,16 +241,6 @@ def _read_cache(folder: Path, name: str) -> None:
     same = found.keys() == _SQUARES.keys() and all(np.array_equal(found[k], _SQUARES[k]) for k in _SQUARES)
     if not same or store.read("choice", "1") not in ({}, _CHOICE):
         raise AssertionError("a damaged cache entry was used")
-
-
-def _features(folder: Path) -> list[str]:
-    extract(Letters(), _WORDS, cache=folder)
-    return [path.name for path in folder.glob("features-*.npz")]
-
-
-def _read_features(folder: Path, name: str) -> None:
-    if not np.array_equal(extract(Letters(), _WORDS, cache=folder).features, Letters().encode(_WORDS)):
-        raise AssertionError("damaged features were used")
 
 
 def _checkpoint(folder: Path) -> list[str]:
@@ -277,6 +265,5 @@ FORMATS = {
     "project": Format(_project, lambda folder, name: read_project(folder / "cosmo.toml").load()),
     "pictures": Format(_pictures, _read_pictures),
     "cache": Format(_cache, _read_cache, writes=True),
-    "feature store": Format(_features, _read_features, writes=True),
     "checkpoints": Format(_checkpoint, _read_checkpoint, writes=True),
 }

@@ -115,7 +115,7 @@ def run_trials(minutes: float, seed: int) -> Iterator[Tally]:
         try:
             studio = _wait(process, log)
             with requests.timed():
-                counts, sizes = _many_clients(studio, 60 * minutes, seed, requests)
+                sizes = _many_clients(studio, 60 * minutes, seed, requests)
             with shutdown.timed():
                 _overload(studio, shutdown)
                 grown = studio.memory() - sizes[len(sizes) // 2]
@@ -125,7 +125,6 @@ def run_trials(minutes: float, seed: int) -> Iterator[Tally]:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-    requests.note = "statuses " + ", ".join(f"{status}: {count}" for status, count in sorted(counts.items()))
     yield from (requests, shutdown)
 
 
@@ -140,9 +139,8 @@ def _wait(process: subprocess.Popen[bytes], log: Path) -> _Studio:
     raise RuntimeError(f"the studio did not start: {log.read_text(errors='replace')[-300:]}")
 
 
-def _many_clients(studio: _Studio, seconds: float, seed: int, tally: Tally) -> tuple[Counter[int], list[int]]:
-    """Send requests from several threads; return counts of statuses, and the memory over time."""
-    counts: Counter[int] = Counter()
+def _many_clients(studio: _Studio, seconds: float, seed: int, tally: Tally) -> list[int]:
+    """Send requests from several threads; return the memory over time."""
     lock, end = threading.Lock(), time.monotonic() + seconds
 
     def client(number: int) -> None:
@@ -153,9 +151,8 @@ def _many_clients(studio: _Studio, seconds: float, seed: int, tally: Tally) -> t
                 status, body = send(studio, rng)
                 outcome, reason = _judge(name, expected, status, body)
             except (OSError, HTTPException) as error:
-                status, outcome, reason = -1, LOST, f"{name}: {type(error).__name__}: {error}"
+                outcome, reason = LOST, f"{name}: {type(error).__name__}: {error}"
             with lock:
-                counts[status] += 1
                 tally.add(outcome, reason)
 
     sizes = [studio.memory()]
@@ -164,7 +161,7 @@ def _many_clients(studio: _Studio, seconds: float, seed: int, tally: Tally) -> t
         while not all(one.done() for one in clients):
             time.sleep(0.5)
             sizes.append(studio.memory())
-    return counts, sizes
+    return sizes
 
 
 def _judge(name: str, expected: set[int], status: int, body: bytes) -> tuple[str, str]:

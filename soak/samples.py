@@ -1,17 +1,15 @@
-"""Small data sets, models and encoders that the trials work with."""
+"""Small data sets and models that the trials work with."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from cosmo import ESZSL, Model, fit_model
 from cosmo.data import GZSLDataset, Split
-from cosmo.encoders import Encoder
 
 N_FEATURES, N_ATTRIBUTES = 7, 12
 CLASSES = ("apple", "pear", "plum", "fig", "lime", "kiwi")
@@ -57,21 +55,3 @@ def pets() -> GZSLDataset:
     )
     names = [f"{label}/{row}.jpg" for row, label in enumerate(labels)]
     return GZSLDataset(rng.normal(size=(18, 5)), labels, table, split, sample_names=names, name="pets")
-
-
-class Letters(Encoder):
-    """Count letters; the fastest encoder possible."""
-
-    name, kind, n_features, identity, describes = "letters", "text", 26, "letters-1", True
-
-    def content(self, item: Any) -> bytes:
-        """Return a text as bytes."""
-        return item.encode()
-
-    def read(self, item: Any) -> Any:
-        """Return the counts of one text."""
-        return np.array([item.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"])
-
-    def encode_batch(self, batch: Any) -> Any:
-        """Return the counts of several texts."""
-        return np.array(batch, dtype=np.float32)

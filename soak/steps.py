@@ -22,9 +22,8 @@ import numpy as np
 from cosmo._core.cache import Cache
 from cosmo.cli import main as cosmo_command
 from cosmo.data._matfile import write_mat_files
-from cosmo.encoders import extract
 from soak.commands import contents, unreadable_file
-from soak.samples import N_FEATURES, Letters, fruit_model
+from soak.samples import N_FEATURES, fruit_model
 from soak.tally import LOST, Tally
 
 _CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.link")
@@ -168,10 +167,6 @@ ACTIONS = {
     "replace a model": Action(_save_older, _save),
     "predict to CSV": Action(_write_rows, _predict),
     "write to the cache": Action(lambda folder: None, _write_cache),
-    "extract features": Action(
-        lambda folder: None,
-        lambda folder: extract(Letters(), [f"robin {number}" for number in range(600)], cache=folder),
-    ),
     # MATLAB files begin with the time at which they were written.
     "write MATLAB files": Action(lambda folder: None, _write_mat_files, ("a.mat", "b.mat")),
 }

@@ -22,7 +22,6 @@ class Tally:
     outcomes: dict[str, int] = field(default_factory=lambda: {SURVIVED: 0, LOST: 0, LET_IN: 0})
     findings: list[str] = field(default_factory=list)
     seconds: float = 0.0
-    note: str = ""
 
     @property
     def tried(self) -> int:
@@ -67,8 +66,6 @@ def print_table(tallies: Iterable[Tally]) -> None:
     console = Console(highlight=False, soft_wrap=True, width=110)
     console.print(table)
     for tally in tallies:
-        if tally.note:
-            console.print(f"{tally.kind}: {tally.note}", markup=False)
         for finding in dict.fromkeys(tally.findings):
             console.print(f"{tally.kind}: {finding} ({tally.findings.count(finding)} times)", markup=False)
     totals = {name: sum(tally.outcomes[name] for tally in tallies) for name in (SURVIVED, LOST, LET_IN)}
