@@ -12,7 +12,7 @@ from cosmo._core.cache import Cache
 from cosmo.cli._options import load_dataset as load
 from cosmo.data import GZSLDataset
 from cosmo.data.xlsa17 import known_groups
-from cosmo.evaluation.compare import Contender, compare
+from cosmo.evaluation.compare import Candidate, compare
 from cosmo.experts import ESZSL, SJE, make_seen_expert
 
 
@@ -62,11 +62,11 @@ def test_experts_side_by_side_on_cub(data_folder: Path, tmp_path: Path) -> None:
     data = GZSLDataset(
         whole.features[:, ::16], whole.labels, whole.descriptions, whole.split, name=whole.name
     )
-    contenders = [
-        Contender("ESZSL", ESZSL(gamma=1000.0, lam=1.0), data, "ESZSL"),
-        Contender("SJE", SJE(learning_rate=10.0, epochs=3), data, "SJE"),
+    candidates = [
+        Candidate("ESZSL", ESZSL(gamma=1000.0, lam=1.0), data, "ESZSL"),
+        Candidate("SJE", SJE(learning_rate=10.0, epochs=3), data, "SJE"),
     ]
-    table = compare(contenders, Cache(tmp_path), seen=make_seen_expert("lda"), seed=1002)
+    table, _ = compare(candidates, Cache(tmp_path), seen=make_seen_expert("lda"), seed=1002)
     found = table.set_index(["method", "way"])
     assert len(found) == 6
     for method in ("ESZSL", "SJE"):
