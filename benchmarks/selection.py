@@ -49,7 +49,7 @@ from cosmo.gates import ConfidenceGate, Gate
 from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc, gzsl_scores, sampled_ausuc
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.smoothing import combine, conditional, gate_belief
-from cosmo.paper.grid_search import (
+from cosmo.paper.trials import (
     AUTHORS_GRIDS,
     STACKING_CONSTANTS,
     Grid,

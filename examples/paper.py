@@ -4,8 +4,7 @@ import tempfile
 
 from cosmo._core.cache import Cache
 from cosmo.paper.document import text_tables
-from cosmo.paper.inputs import find_inputs
-from cosmo.paper.runner import Runner
+from cosmo.paper.runner import Runner, find_inputs
 from cosmo.paper.tables import fill
 
 with tempfile.TemporaryDirectory() as folder:

@@ -155,7 +155,7 @@ class TestChoices:
 
     def test_glyphs_without_data(self, tmp_path, paper, monkeypatch):
         fewer = partial(load_glyphs, n_classes=40, samples_per_class=12)
-        monkeypatch.setattr("cosmo.paper.inputs.load_glyphs", fewer)
+        monkeypatch.setattr("cosmo.paper.runner.load_glyphs", fewer)
         found = paper(tmp_path, "gating", "--dataset", "glyphs", "--expert", "ESZSL", "--source", "features")
         frame = read_table(found, "gating")
         assert len(frame) == 5 * 3

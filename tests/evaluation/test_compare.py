@@ -11,8 +11,7 @@ from threadpoolctl import threadpool_limits
 from cosmo._core.cache import Cache
 from cosmo._core.parallel import Workers
 from cosmo.data import GZSLDataset, load_glyphs
-from cosmo.evaluation.compare import Candidate, compare
-from cosmo.evaluation.published import published_rows
+from cosmo.evaluation.compare import Candidate, compare, published_rows
 from cosmo.evaluation.run import run_experiment
 from cosmo.experts import DEM, ESZSL, LAGO, SJE, SoftmaxRegression, make_seen_expert
 from cosmo.metrics.accuracy import gzsl_scores

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cosmo.evaluation.published import published_numbers, published_rows
+from cosmo.evaluation.compare import published_numbers, published_rows
 from cosmo.experts import UNSEEN_EXPERTS, SimilarityExpert
 
 KEY = ["table", "method", "dataset", "metric"]

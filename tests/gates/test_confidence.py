@@ -24,7 +24,7 @@ from cosmo.gates import (
 )
 from cosmo.gates.confidence import K_GRID, TEMPERATURE_GRID
 from cosmo.metrics.accuracy import gate_auc
-from cosmo.mixture.probabilities import top_k
+from cosmo.mixture.smoothing import top_k
 
 
 def task(n: int = 300, seed: int = 0, n_seen: int = 12, n_unseen: int = 7):

@@ -9,7 +9,7 @@ import pytest
 from cosmo._core.validation import as_class_index
 from cosmo.classifier.combinations import GatedMixture
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.mixture.probabilities import top_k
+from cosmo.mixture.smoothing import top_k
 
 SEEN_CLASSES, UNSEEN_CLASSES = pd.Index(["a", "b", "c"]), pd.Index(["y", "z"])
 SEEN = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.3, 0.4, 0.3], [0.5, 0.25, 0.25]])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
-from cosmo.mixture.probabilities import fit_temperature, soften, top_k
+from cosmo.mixture.smoothing import fit_temperature, soften, top_k
 
 
 def temper(proba, temperature):

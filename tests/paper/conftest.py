@@ -15,8 +15,7 @@ from cosmo._core.cache import Cache
 from cosmo.data import GZSLDataset, load_glyphs, write_xlsa17
 from cosmo.data.splits import Protocol
 from cosmo.experts import ESZSL
-from cosmo.paper.inputs import find_inputs
-from cosmo.paper.runner import Runner
+from cosmo.paper.runner import Runner, find_inputs
 
 SEEDS = {"CUB": 7, "AWA1": 5}  # not those that the package would take by itself
 NASTY = '<b>A & "O"</b>'  # of a class

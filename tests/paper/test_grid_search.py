@@ -9,7 +9,7 @@ import pytest
 from cosmo.classifier.combinations import GatedMixture, OperatingPoint
 from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.paper.grid_search import (
+from cosmo.paper.trials import (
     AUTHORS_GRIDS,
     STACKING_CONSTANTS,
     Grid,

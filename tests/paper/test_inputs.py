@@ -8,7 +8,8 @@ import pytest
 
 from cosmo.data import DataError, load_glyphs
 from cosmo.data.splits import PUBLISHED_SEEDS
-from cosmo.paper.inputs import DATASETS, Holding, Missing, find_inputs
+from cosmo.paper.runner import DATASETS, Holding, find_inputs
+from cosmo.paper.trials import Missing
 
 
 class TestFindInputs:
@@ -66,7 +67,7 @@ class TestHolding:
 
     def test_glyphs(self, monkeypatch):
         few = partial(load_glyphs, n_classes=40, samples_per_class=12)
-        monkeypatch.setattr("cosmo.paper.inputs.load_glyphs", few)
+        monkeypatch.setattr("cosmo.paper.runner.load_glyphs", few)
         labels, split = Holding("glyphs").split()
         assert len(labels) > max(split.test_unseen)
         assert Holding("glyphs").dataset().labels.equals(labels)

@@ -11,8 +11,7 @@ from threadpoolctl import threadpool_limits
 from cosmo._core.extras import MissingExtra
 from cosmo.data import GZSLDataset, Split, load_glyphs
 from cosmo.data.splits import Protocol
-from cosmo.mixture.probabilities import top_k
-from cosmo.mixture.smoothing import combine
+from cosmo.mixture.smoothing import combine, top_k
 from cosmo.paper import joint
 from cosmo.paper.joint import JointResult, _Network, joint_table
 

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from cosmo._core.cache import Cache
 from cosmo.data import GZSLDataset, Split, write_xlsa17
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.paper.inputs import Missing, find_inputs
 from cosmo.paper.reproduce import (
     PARTS,
     Reproduction,
@@ -19,9 +18,9 @@ from cosmo.paper.reproduce import (
     draw_splits,
     draw_walkthrough,
 )
-from cosmo.paper.runner import Runner
+from cosmo.paper.runner import Runner, find_inputs
 from cosmo.paper.tables import TABLES
-from cosmo.paper.trials import Trial, fitted
+from cosmo.paper.trials import Missing, Trial, fitted
 
 QUICK = [name for name in PARTS if name != "joint"]
 

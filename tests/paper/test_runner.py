@@ -16,9 +16,8 @@ from cosmo.data import GZSLDataset
 from cosmo.data.splits import Protocol
 from cosmo.experts import make_seen_expert, make_unseen_expert
 from cosmo.metrics.accuracy import gzsl_scores
-from cosmo.paper.inputs import Missing, find_inputs
-from cosmo.paper.runner import EXPERTS, Runner
-from cosmo.paper.trials import Trial
+from cosmo.paper.runner import EXPERTS, Runner, find_inputs
+from cosmo.paper.trials import Missing, Trial
 
 Change = Callable[[Path, Callable[[dict[str, Any]], dict[str, Any]]], None]
 COSMO = Trial("CUB", "LAGO", "predictions", "COSMO")

@@ -10,9 +10,8 @@ import cosmo.paper.runner as module
 from cosmo._core.cache import Cache
 from cosmo._core.extras import MissingExtra
 from cosmo.classifier.combinations import WAYS
-from cosmo.evaluation.published import published_numbers
-from cosmo.paper.inputs import DATASETS, Holding, find_inputs
-from cosmo.paper.runner import EXPERTS, Runner
+from cosmo.evaluation.compare import published_numbers
+from cosmo.paper.runner import DATASETS, EXPERTS, Holding, Runner, find_inputs
 from cosmo.paper.tables import TABLES, fill, trials
 from cosmo.paper.trials import Trial
 

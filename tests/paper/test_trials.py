@@ -13,12 +13,13 @@ from sklearn.metrics import roc_auc_score
 from cosmo.classifier.combinations import WAYS
 from cosmo.metrics.accuracy import gzsl_scores
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.paper.grid_search import AUTHORS_GRIDS, STACKING_CONSTANTS
-from cosmo.paper.inputs import Missing
 from cosmo.paper.trials import (
+    AUTHORS_GRIDS,
     SEARCHES,
     SEEN,
     SOURCES,
+    STACKING_CONSTANTS,
+    Missing,
     SquareRoot,
     SubsampledClassifier,
     Trial,

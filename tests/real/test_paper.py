@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 
 from cosmo._core.cache import Cache
-from cosmo.paper.inputs import find_inputs
 from cosmo.paper.reproduce import draw_splits
-from cosmo.paper.runner import Runner
+from cosmo.paper.runner import Runner, find_inputs
 from cosmo.paper.tables import fill
 
 

@@ -11,9 +11,8 @@ from cosmo._core.files import write_atomic
 from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
 from cosmo.paper.document import Section, as_html, as_markdown
-from cosmo.paper.inputs import DATASETS, find_inputs
 from cosmo.paper.reproduce import PARTS, Reproduction
-from cosmo.paper.runner import EXPERTS, Runner
+from cosmo.paper.runner import DATASETS, EXPERTS, Runner, find_inputs
 from cosmo.paper.trials import SEARCHES, SOURCES
 from cosmo.viz.page import render_page
 

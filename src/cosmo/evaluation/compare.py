@@ -1,9 +1,11 @@
-"""Compare unseen experts: alone, with calibrated stacking and inside COSMO."""
+"""Compare unseen experts: alone, with calibrated stacking and inside COSMO, beside published figures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import pandas as pd
@@ -15,13 +17,98 @@ from cosmo.classifier.combinations import Combination, make_way
 from cosmo.data.dataset import GZSLDataset
 from cosmo.data.splits import Protocol
 from cosmo.evaluation.expert_cache import ExpertCache, Training, train_all
-from cosmo.evaluation.published import published_rows
 from cosmo.evaluation.run import Evaluation, evaluate
 from cosmo.experts import UnseenExpert, make_seen_expert
 from cosmo.metrics.accuracy import zsl_accuracy
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = ["Candidate", "CandidateResult", "compare"]
+__all__ = ["Candidate", "CandidateResult", "compare", "published_numbers", "published_rows"]
+
+_WAYS = {"alone": "", "CS": "CS + ", "COSMO": "COSMO + "}
+_METRICS = ["acc_ts", "acc_tr", "acc_h", "ausuc", "t1"]
+
+
+@cache
+def _numbers() -> pd.DataFrame:
+    with files("cosmo.evaluation").joinpath("published.csv").open(encoding="utf-8") as file:
+        return pd.read_csv(file).fillna({"note": ""})
+
+
+def published_numbers() -> pd.DataFrame:
+    """Return all published numbers as a tidy table.
+
+    Returns
+    -------
+    numbers : DataFrame
+        One number per row. `table`, `method`, `dataset` and `metric` together tell rows apart; `kind` groups
+        methods; `split` is test or validation; `value` is as printed, in percent; `corrected` is the right
+        number where the printed one is wrong, else NaN; `note` gives the reason or a comment; `source` gives
+        where the number is from. *chosen on test* in a note means that the authors' code picks the reported
+        model by its test figures, *unverified* that the source was not seen.
+
+    Notes
+    -----
+    Tables: "main" (COSMO Table 1), "benchmark" (rows that the paper leaves out), "zsl" (T1, mostly from other
+    papers), "lago" (T1 of its variants), "ausuc" (Table 2), "gating" (Table 3), "smoothing" (Table 4),
+    "combination" (Table 5) and "joint" (supplement D).
+
+    Examples
+    --------
+    >>> numbers = published_numbers()
+    >>> gates = numbers[(numbers["table"] == "gating") & (numbers["metric"] == "auc")]
+    >>> gates.pivot(index="method", columns="dataset", values="value").loc["CB-Gating-3"].to_dict()
+    {'AWA': 92.5, 'CUB': 82.0, 'SUN': 77.7}
+    """
+    return _numbers().copy()
+
+
+def published_rows(expert: str, dataset: str, *, corrected: bool = True) -> pd.DataFrame:
+    """Return what was published on test for an unseen expert: alone, with calibrated stacking, inside COSMO.
+
+    Parameters
+    ----------
+    expert : str
+        Name of the method or of its class; case and punctuation other than the star do not matter: "FCLSWGAN"
+        is f-CLSWGAN, "CMT*" is CMT with novelty detection.
+    dataset : str
+        "CUB", "AWA" (also "AWA1"), "SUN", "FLO"; "AWA2" has a few T1.
+    corrected : bool
+        Put right what is misprinted in the paper.
+
+    Returns
+    -------
+    rows : DataFrame (3, 6)
+        Index `alone`, `CS`, `COSMO`; columns `acc_ts`, `acc_tr`, `acc_h`, `ausuc`, `t1` in percent, `note`.
+        Unpublished figures are NaN, also for an unknown expert or data set.
+
+    Examples
+    --------
+    >>> published_rows("LAGO", "CUB").drop(columns="note")
+           acc_ts  acc_tr  acc_h  ausuc    t1
+    alone    24.6    64.8   35.6   34.3  58.0
+    CS       43.1    53.7   47.9    NaN   NaN
+    COSMO    44.4    57.8   50.2   35.7   NaN
+    """
+    numbers = _numbers()
+    numbers = numbers[
+        numbers["table"].isin(["main", "benchmark", "ausuc", "zsl"])
+        & (numbers["dataset"] == ("AWA" if dataset == "AWA1" else dataset))
+    ]
+    names = numbers["method"].map(_plain)
+    rows = pd.DataFrame(index=list(_WAYS), columns=_METRICS, dtype=float)
+    rows["note"] = ""
+    for way, prefix in _WAYS.items():
+        found = numbers[names == _plain(prefix + expert)].set_index("metric")
+        values = found["corrected"].fillna(found["value"]) if corrected else found["value"]
+        rows.loc[way, _METRICS] = values.reindex(_METRICS)
+        notes = "; ".join(note for note in found["note"] if note).split("; ")
+        rows.loc[way, "note"] = "; ".join(dict.fromkeys(notes))
+    return rows
+
+
+def _plain(name: str) -> str:
+    """Return a method's name as class names can spell it."""
+    return "".join(letter for letter in name.casefold() if letter.isalnum() or letter in "*+")
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from cosmo._core.cache import Cache, fingerprint
 from cosmo._core.validation import check_descriptions, check_features, encode_labels
 from cosmo.data.splits import HoldOut, hold_out
 from cosmo.metrics.accuracy import class_accuracy
-from cosmo.mixture.probabilities import fit_temperature, soften
+from cosmo.mixture.smoothing import fit_temperature, soften
 
 __all__ = ["Observer", "UnseenExpert", "select"]
 

@@ -14,8 +14,7 @@ from cosmo.experts.base import Observer
 from cosmo.gates.base import Gate, require_evidence, seen_mask
 from cosmo.gates.leave_out import entropy
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.mixture.probabilities import top_k
-from cosmo.mixture.smoothing import conditional
+from cosmo.mixture.smoothing import conditional, top_k
 
 __all__ = ["EvidenceGate"]
 

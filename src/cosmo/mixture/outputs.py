@@ -15,8 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo._core.validation import as_array, check_features, check_probabilities, check_scores
-from cosmo.mixture.probabilities import top_k
-from cosmo.mixture.smoothing import Smoothing
+from cosmo.mixture.smoothing import Smoothing, top_k
 
 __all__ = ["ExpertOutputs", "OutputsSummary"]
 

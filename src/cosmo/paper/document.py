@@ -15,7 +15,7 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 import cosmo
-from cosmo.evaluation.published import published_numbers
+from cosmo.evaluation.compare import published_numbers
 from cosmo.paper.tables import TABLES
 from cosmo.paper.trials import SOURCES
 from cosmo.viz.text import TextTable

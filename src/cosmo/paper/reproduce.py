@@ -21,10 +21,9 @@ from cosmo.classifier.explain import explain
 from cosmo.data.splits import Protocol, authors_hold_out
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.paper.document import SOURCE_NAMES, Picture, Section, findings, joint_text, text_tables
-from cosmo.paper.inputs import Missing
 from cosmo.paper.runner import Runner
 from cosmo.paper.tables import TABLES, fill, trials
-from cosmo.paper.trials import SOURCES, Search, Source, Trial, fitted
+from cosmo.paper.trials import SOURCES, Missing, Search, Source, Trial, fitted
 from cosmo.viz.page import paper_view
 from cosmo.viz.page.sets import Way
 from cosmo.viz.plots import (

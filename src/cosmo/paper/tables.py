@@ -10,10 +10,9 @@ from typing import Any, get_args
 import pandas as pd
 
 from cosmo._core.extras import MissingExtra
-from cosmo.evaluation.published import published_numbers
-from cosmo.paper.inputs import Missing
+from cosmo.evaluation.compare import published_numbers
 from cosmo.paper.runner import EXPERTS, Runner
-from cosmo.paper.trials import SEEN, Search, Source, Trial
+from cosmo.paper.trials import SEEN, Missing, Search, Source, Trial
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
 
-from cosmo.evaluation.published import published_numbers
+from cosmo.evaluation.compare import published_numbers
 from cosmo.evaluation.run import Evaluation
 from cosmo.metrics.accuracy import GZSLScores, harmonic_mean
 from cosmo.mixture.curve import CurvePoint, SeenUnseenCurve
