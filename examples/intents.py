@@ -3,8 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from cosmo.data.starters import write_starter
-from cosmo.io.project import read_project
+from cosmo.io.project import read_project, write_starter
 
 with tempfile.TemporaryDirectory() as folder:
     write_starter("text", folder)  # requests to a small shop; replace the files by your own

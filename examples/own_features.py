@@ -5,8 +5,8 @@ from pathlib import Path
 
 import cosmo
 from cosmo.data import read_descriptions, read_features
-from cosmo.data.starters import write_starter
 from cosmo.evaluation.evaluate import evaluate_model
+from cosmo.io.project import write_starter
 
 with tempfile.TemporaryDirectory() as folder:
     # Replace the files by your own: samples with a column of labels, and a row of attributes per class.

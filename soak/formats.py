@@ -20,7 +20,7 @@ from PIL import Image
 from scipy.io import loadmat, savemat
 
 from cosmo._core.cache import Cache
-from cosmo.data.descriptions import read_descriptions
+from cosmo.data.tables import read_descriptions
 from cosmo.data.images import read_image, read_image_folder
 from cosmo.data.plain import read_plain, write_plain
 from cosmo.data.tables import read_features, read_texts

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from cosmo.cli import main
-from cosmo.data.starters import write_starter
+from cosmo.io.project import write_starter
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cosmo.cli import main
-from cosmo.data.starters import STARTERS
+from cosmo.io.project import STARTERS
 
 
 @pytest.mark.parametrize("kind", STARTERS)

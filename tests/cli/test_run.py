@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from cosmo.data import load_glyphs
+from cosmo.io._packing import KNOWN
 from cosmo.io.model import Model
-from cosmo.io.model_file.registry import KNOWN
 from cosmo.viz.page import read_view
 
 FILES = {"results.json", "curves.csv", "plane.png", "report.html", "model.cosmo"}

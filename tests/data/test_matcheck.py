@@ -15,7 +15,7 @@ from scipy.io import loadmat, savemat
 from scipy.sparse import csc_matrix
 
 from cosmo.data import GZSLDataset, Split
-from cosmo.data._matcheck import check_v5
+from cosmo.data._matfile import check_v5
 from cosmo.data.xlsa17 import write_xlsa17
 
 MATRIX, COMPRESSED = 14, 15

@@ -160,14 +160,14 @@ def test_nothing_there(tmp_path: Path):
 def test_take(items: object):
     few = SampleSet(items, pd.Index(["p", "q", "r"])).take(np.array([2, 0]))
     assert len(few) == 2
-    assert list(few.labelled("here")) == ["r", "p"]
+    assert list(few.require_labels("here")) == ["r", "p"]
     assert np.asarray(few.items).ravel().tolist() == np.asarray(items).ravel()[[2, 0]].tolist()
     assert SampleSet(items, None).take([1]).labels is None
 
 
 def test_labels_that_are_not_there():
     with pytest.raises(DataError, match=r"^here: there are no labels; name their column"):
-        SampleSet(["a"], None).labelled("here")
+        SampleSet(["a"], None).require_labels("here")
 
 
 def test_pictures_in_folders_and_in_a_table(tmp_path: Path):
@@ -178,7 +178,7 @@ def test_pictures_in_folders_and_in_a_table(tmp_path: Path):
     one = read_samples(tmp_path / "p", "images")
     other = read_samples(tmp_path / "t.csv", "images", image="picture", label="kind")
     assert one.items == other.items
-    assert list(one.labelled("p")) == list(other.labelled("t")) == ["cat", "dog"]
+    assert list(one.require_labels("p")) == list(other.require_labels("t")) == ["cat", "dog"]
 
 
 def test_no_such_file(tmp_path: Path):

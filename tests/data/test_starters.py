@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cosmo.data.starters import write_starter
+from cosmo.io.project import write_starter
 
 
 def test_requests(tmp_path: Path):

@@ -10,7 +10,7 @@ from PIL import Image
 
 from cosmo._core.extras import MissingExtra
 from cosmo.encoders import ImageEncoder, ItemError, make_encoder
-from cosmo.encoders._backbones import Preprocessing
+from cosmo.encoders.images import Preprocessing
 
 torch = pytest.importorskip("torch")
 networks = pytest.importorskip("efficientnet_lite_pytorch")

@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 from cosmo.data import DataError
-from cosmo.data.starters import STARTERS, write_starter
-from cosmo.io.project import Project, read_project
+from cosmo.io.project import STARTERS, Project, read_project, write_starter
 
 
 @pytest.fixture
@@ -215,6 +214,6 @@ class TestFit:
         assert model.summary["kind"] == "features"
         assert type(model.cosmo.experts_.unseen).__name__ == "ESZSL"
         test = project.read(fruit / "test.csv")
-        unseen = np.asarray(test.labelled("test").isin(model.cosmo.unseen_classes_))
+        unseen = np.asarray(test.require_labels("test").isin(model.cosmo.unseen_classes_))
         found = model.predict(test.items)
-        assert (found[unseen] == test.labelled("test")[unseen]).mean() > 2 / 17
+        assert (found[unseen] == test.require_labels("test")[unseen]).mean() > 2 / 17

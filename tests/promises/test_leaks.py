@@ -120,7 +120,7 @@ class TestOlderChecks:
 
     def found(self, train: SampleSet, test: SampleSet) -> str:
         data = ProjectData("features", train, test, GLYPHS.descriptions)
-        return "\n".join(one.text for one in find_problems(data, one_space=False) if one.level == "warning")
+        return "\n".join(one.text for one in find_problems(data, joint_space=False) if one.level == "warning")
 
     def test_equal_rows_whatever_their_label(self):
         X, y, test, test_y = parts()

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         step(f"reading {project.samples}")
         data = project.load()
         step(f"checking {len(data.train) + len(data.test or [])} samples")
-        findings = find_problems(data, one_space=project.one_space)
+        findings = find_problems(data, joint_space=project.joint_space)
     counts = _class_counts(data)
     status = 2 if any(finding.level == "error" for finding in findings) else 0
     if args.json:

@@ -186,6 +186,6 @@ def _labelled_rows(
     samples = _options.load_samples(args, model)
     if samples.labels is None and label is not None:
         samples = SampleSet(samples.items, pd.Index([label] * len(samples)))
-    labels = match_labels(samples.labelled(args.samples), model.classes.index)
+    labels = match_labels(samples.require_labels(args.samples), model.classes.index)
     rows, samples = _options.encode_samples(args, model, SampleSet(samples.items, labels))
-    return np.asarray(rows), samples.labelled(args.samples)
+    return np.asarray(rows), samples.require_labels(args.samples)

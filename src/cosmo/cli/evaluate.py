@@ -58,10 +58,10 @@ def run(args: argparse.Namespace) -> int:
     with progress(quiet=args.quiet) as step:
         model = _options.load_model(args)
         samples = _options.load_samples(args, model, test=True)
-        samples.labelled(args.samples)
+        samples.require_labels(args.samples)
         step(f"{args.model} on {len(samples)} samples")
         rows, samples = _options.encode_samples(args, model, samples, step.report)
-        found = evaluate_model(model, rows, samples.labelled(args.samples))
+        found = evaluate_model(model, rows, samples.require_labels(args.samples))
         if args.report:
             step("writing the report")
             name = Path(args.samples).resolve().name

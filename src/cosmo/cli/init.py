@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from cosmo.cli._options import add_quiet, make_parser
-from cosmo.data.starters import STARTERS, write_starter
+from cosmo.io.project import STARTERS, write_starter
 
 _EPILOG = """\
 kinds of examples (--kind):

@@ -112,11 +112,11 @@ def _live(args: argparse.Namespace, step: Callable[[str], None]) -> LiveModel:
     model = load_model(args)
     if args.samples is not None:
         samples = load_samples(args, model, test=True)
-        samples.labelled(args.samples)
+        samples.require_labels(args.samples)
         step(f"predicting {len(samples)} samples")
         rows, samples = encode_samples(args, model, samples)
         items = samples.items if isinstance(samples.items, list) else None
-        shown = Samples(model.encode(rows), samples.labelled(args.samples), items)
+        shown = Samples(model.encode(rows), samples.require_labels(args.samples), items)
         return LiveModel(model, shown, title=Path(args.samples).resolve().name)
     report = place / _REPORT
     view = None

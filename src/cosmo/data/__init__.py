@@ -7,23 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cosmo.data.dataset import DataError, GZSLDataset, Split
-    from cosmo.data.descriptions import match_labels, read_descriptions
     from cosmo.data.glyphs import glyph_features, load_glyphs, write_glyph_images
     from cosmo.data.images import read_image_folder, read_image_table
     from cosmo.data.plain import read_plain, write_plain
     from cosmo.data.predictions import StagePredictions, read_predictions
-    from cosmo.data.tables import read_features, read_table, read_texts
+    from cosmo.data.tables import match_labels, read_descriptions, read_features, read_table, read_texts
     from cosmo.data.xlsa17 import read_xlsa17, read_xlsa17_split, write_xlsa17
 
 # Modules are imported on first use: most programs need one reader of many.
 _MODULES = {
     "dataset": ("DataError", "GZSLDataset", "Split"),
-    "descriptions": ("match_labels", "read_descriptions"),
     "glyphs": ("glyph_features", "load_glyphs", "write_glyph_images"),
     "images": ("read_image_folder", "read_image_table"),
     "plain": ("read_plain", "write_plain"),
     "predictions": ("StagePredictions", "read_predictions"),
-    "tables": ("read_features", "read_table", "read_texts"),
+    "tables": ("match_labels", "read_descriptions", "read_features", "read_table", "read_texts"),
     "xlsa17": ("read_xlsa17", "read_xlsa17_split", "write_xlsa17"),
 }
 

@@ -1,4 +1,4 @@
-"""Tables that are read in batches: CSV, TSV, JSON, JSON lines and Parquet."""
+"""Table files (CSV, TSV, JSON, JSON lines and Parquet), read in batches, and their columns."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from cosmo._core.extras import MissingExtra, require
+from cosmo._core.validation import first_bad
 from cosmo.data.dataset import DataError
 
 Columns = dict[str, list[Any]]
@@ -27,6 +28,7 @@ _PARQUET = (".parquet", ".pq")
 TABLE_SUFFIXES = (*_SEPARATORS, *_PARQUET, ".json", ".jsonl", ".ndjson")
 _BATCH = 1 << 16  # rows of a whole Parquet file that are decoded at a time
 _BUFFER = 1 << 16  # bytes of each Parquet column that are read at a time
+_SHOWN = 8  # columns in a message
 _FREE_BYTES, _MAX_RATIO = 10**8, 200  # a compressed file may hold the larger of the two
 
 
@@ -224,6 +226,80 @@ def _too_large(path: Path, limit: int) -> DataError:
         f"{path}: unpacks to more than {limit:,} bytes, too much for a file of its size; split it, or save "
         "it uncompressed"
     )
+
+
+def find_column(
+    table: pd.DataFrame, name: str | None, usual: Sequence[str], where: str, what: str
+) -> str | None:
+    """Return a column by name, or the one with a usual name, or None."""
+    if name is not None and name not in table.columns:
+        raise DataError(f"{where}: there is no column {name!r} for {what}; there are {shown_columns(table)}")
+    if name is not None:
+        return name
+    return next((name for name in usual if name in table.columns), None)
+
+
+def as_labels(values: pd.Series, where: str) -> pd.Index:
+    """Return labels: int if all are whole numbers, else str."""
+    missing = values.isna().to_numpy()
+    if missing.any():
+        raise DataError(f"{where}: row {missing.argmax() + 1} has no label; fill or drop it")
+    if values.dtype.kind == "f":
+        whole = (values % 1 == 0).to_numpy()
+        if not whole.all():
+            row = int(whole.argmin())
+            raise DataError(
+                f"{where}: labels must be names or whole numbers, row {row + 1} is {values.iloc[row]}; "
+                "is that the right column?"
+            )
+    if values.dtype.kind in "iuf":
+        return pd.Index(values.to_numpy().astype(np.int64))
+    texts = [value.decode() if isinstance(value, bytes) else str(value) for value in values]
+    for row, text in enumerate(texts, start=1):
+        if not text.strip():
+            raise DataError(f"{where}: row {row} has no label; fill or drop it")
+    return pd.Index(texts)
+
+
+def as_numbers(
+    table: pd.DataFrame, where: str, rows: Sequence[Any] | None = None, start: int = 0
+) -> pd.DataFrame:
+    """Return a table as float32; errors name a row by `rows`, or by its number after `start`."""
+    values = np.empty(table.shape, dtype=np.float32)
+    for place, (name, column) in enumerate(table.items()):
+        numbers = _as_numeric(column)
+        with np.errstate(over="ignore"):
+            values[:, place] = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+        bad = first_bad(values[:, [place]])
+        if bad is not None:
+            row, cell = bad[0], column.iloc[bad[0]]
+            named = f"row {start + row + 1}" if rows is None else f"{rows[row]!r}"
+            shown = repr(cell) if isinstance(cell, str) else str(cell)
+            wrong = "empty" if pd.isna(cell) else f"{shown}, not a finite number"
+            raise DataError(f"{where}: {named}, column {name!r} is {wrong}; correct, fill or drop it")
+    return pd.DataFrame(values, columns=table.columns)
+
+
+def has_numbers(column: pd.Series) -> bool:
+    """Return whether any cell of a column is a number."""
+    return column.dtype.kind in "iufb" or bool(_as_numeric(column).notna().any())
+
+
+def _as_numeric(column: pd.Series) -> pd.Series:
+    """Return the numbers of a column; other cells are missing."""
+    if column.dtype.kind in "iufb":
+        return column
+    try:
+        return pd.to_numeric(column, errors="coerce")
+    except OverflowError:  # a whole number of hundreds of digits, which is an infinite one then
+        return pd.to_numeric(
+            column.map(lambda cell: np.inf if len(str(cell)) > 300 else cell), errors="coerce"
+        )
+
+
+def shown_columns(table: pd.DataFrame) -> str:
+    names = [repr(name) for name in table.columns[:_SHOWN]]
+    return ", ".join(names) + (" …" if table.shape[1] > _SHOWN else "")
 
 
 class _BoundedGzip(gzip.GzipFile):

@@ -54,13 +54,13 @@ class Leak(NamedTuple):
     text: str
 
 
-def find_problems(data: ProjectData, *, one_space: bool) -> list[Finding]:
+def find_problems(data: ProjectData, *, joint_space: bool) -> list[Finding]:
     """Return problems in the data, errors first.
 
     Parameters
     ----------
     data : ProjectData
-    one_space : bool
+    joint_space : bool
         Whether one encoder embeds samples and descriptions in the same space.
 
     Returns
@@ -72,39 +72,39 @@ def find_problems(data: ProjectData, *, one_space: bool) -> list[Finding]:
     >>> words = pd.Series({"greet": "says hello", "leave": "says goodbye", "ask": "asks something"})
     >>> train = SampleSet(["hi", "hello", "bye", "see you"], pd.Index(["greet", "greet", "leave", "leav"]))
     >>> data = ProjectData("text", train, None, words)
-    >>> find_problems(data, one_space=True)[0].text
+    >>> find_problems(data, joint_space=True)[0].text
     "1 class of samples has no description: 'leav' (did you mean 'leave'?); describe it or correct the label"
     """
     findings = [
         *_check_classes(data),
-        *_check_descriptions(data, one_space),
+        *_check_descriptions(data, joint_space),
         *_check_items(data),
         *_check_leaks(data),
         *_check_test(data),
     ]
-    expert = suggest_expert(data.descriptions, one_space=one_space)
+    expert = suggest_expert(data.descriptions, joint_space=joint_space)
     findings.append(Finding("note", f"the unseen expert {expert} suits {_EXPERT_INPUT[expert]}"))
     return sorted(findings, key=lambda finding: ("error", "warning", "note").index(finding.level))
 
 
-def suggest_expert(descriptions: pd.DataFrame | pd.Series, *, one_space: bool) -> str:
+def suggest_expert(descriptions: pd.DataFrame | pd.Series, *, joint_space: bool) -> str:
     """Return the name of an unseen expert that suits the descriptions.
 
     Parameters
     ----------
     descriptions : DataFrame of numbers or Series of str
-    one_space : bool
+    joint_space : bool
         Whether one encoder embeds samples and descriptions in the same space.
 
     Examples
     --------
-    >>> suggest_expert(pd.Series({"cat": "a small hunter"}), one_space=True)
+    >>> suggest_expert(pd.Series({"cat": "a small hunter"}), joint_space=True)
     'similarity'
-    >>> suggest_expert(pd.DataFrame({"height": [1.5, 20.0]}, index=["cat", "giraffe"]), one_space=False)
+    >>> suggest_expert(pd.DataFrame({"height": [1.5, 20.0]}, index=["cat", "giraffe"]), joint_space=False)
     'eszsl'
     """
     if isinstance(descriptions, pd.Series):
-        return "similarity" if one_space else "eszsl"
+        return "similarity" if joint_space else "eszsl"
     values = descriptions.to_numpy()
     # LAGO takes attributes in groups; their values are probabilities, more informative than yes or no.
     shares = values.min() >= 0 and values.max() <= 1 and not np.isin(values, [0, 1]).all()
@@ -195,7 +195,7 @@ def _undescribed(labels: pd.Index, described: pd.Index) -> str:
     return f"{problem}; describe {pronoun} or correct the {noun}"
 
 
-def _check_descriptions(data: ProjectData, one_space: bool) -> Iterator[Finding]:
+def _check_descriptions(data: ProjectData, joint_space: bool) -> Iterator[Finding]:
     descriptions = data.descriptions
     if isinstance(descriptions, pd.DataFrame):
         values = descriptions.to_numpy()
@@ -207,7 +207,7 @@ def _check_descriptions(data: ProjectData, one_space: bool) -> Iterator[Finding]
             yield Finding("note", f"{_n(constant, 'attribute')} with the same value for all classes")
         keys = pd.Series([row.tobytes().hex() for row in values], index=descriptions.index)
     else:
-        if data.kind == "images" and not one_space:
+        if data.kind == "images" and not joint_space:
             yield Finding("error", "this image encoder cannot embed sentences: describe classes by numbers, "
                           "or use an encoder of both, such as open_clip:NAME/PRETRAINED")  # fmt: skip
         keys = descriptions.str.strip().str.casefold()

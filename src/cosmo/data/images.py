@@ -15,8 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from cosmo.data._tablefile import find_column
 from cosmo.data.dataset import DataError, ItemError
-from cosmo.data.tables import find_column, read_table, table_labels
+from cosmo.data.tables import read_table, table_labels
 
 __all__ = ["image_bytes", "read_image", "read_image_folder", "read_image_table"]
 

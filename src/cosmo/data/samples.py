@@ -13,15 +13,21 @@ import numpy as np
 import pandas as pd
 
 from cosmo._core.validation import check_features, first_bad
-from cosmo.data._tablefile import TABLE_SUFFIXES, Columns, TableFile, data_errors, table_suffix
+from cosmo.data._tablefile import (
+    TABLE_SUFFIXES,
+    Columns,
+    TableFile,
+    as_numbers,
+    data_errors,
+    has_numbers,
+    table_suffix,
+)
 from cosmo.data.dataset import DataError
 from cosmo.data.images import PATH_NAMES, read_image_folder, read_image_table
 from cosmo.data.tables import (
     ARRAY_SUFFIXES,
     LABEL_NAMES,
     TEXT_NAMES,
-    as_numbers,
-    has_numbers,
     load_arrays,
     read_features,
     read_texts,
@@ -65,7 +71,7 @@ class SampleSet:
             items = [self.items[row] for row in rows]
         return SampleSet(items, None if self.labels is None else self.labels[rows])
 
-    def labelled(self, source: object) -> pd.Index:
+    def require_labels(self, source: object) -> pd.Index:
         """Return the labels; raise with the name of the `source` if there are none."""
         if self.labels is None:
             raise DataError(

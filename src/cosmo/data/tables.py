@@ -1,9 +1,10 @@
-"""Tables of samples: features or texts, with labels."""
+"""Tables of samples (features or texts, with labels) and of class descriptions."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,25 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cosmo._core.validation import check_features, first_bad
-from cosmo.data._tablefile import TableFile, data_errors, read_npz
-from cosmo.data.dataset import DataError
+from cosmo._core.validation import as_class_index, check_descriptions, check_features
+from cosmo.data._tablefile import (
+    TableFile,
+    as_labels,
+    as_numbers,
+    data_errors,
+    find_column,
+    has_numbers,
+    read_npz,
+    shown_columns,
+)
+from cosmo.data.dataset import DataError, listed
 
-__all__ = ["read_features", "read_table", "read_texts"]
+__all__ = ["match_labels", "read_descriptions", "read_features", "read_table", "read_texts"]
 
 LABEL_NAMES = ("label", "class")
+_CLASS_NAMES = ("class", "label")
 TEXT_NAMES = ("text",)
 ARRAY_SUFFIXES = (".npy", ".npz")
-_SHOWN = 8
 
 
 def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
@@ -163,7 +173,7 @@ def read_texts(
     column = find_column(table, text, TEXT_NAMES, where, "text")
     if column is None:
         raise DataError(
-            f"{where}: no column is called text; name the column of the texts, one of {_columns(table)}"
+            f"{where}: no column is called text; name the column of the texts, one of {shown_columns(table)}"
         )
     texts = table[column].tolist()
     for row, value in enumerate(texts, start=1):
@@ -174,79 +184,99 @@ def read_texts(
     return texts, table_labels(table, label, where)
 
 
-def find_column(
-    table: pd.DataFrame, name: str | None, usual: Sequence[str], where: str, what: str
-) -> str | None:
-    """Return a column by name, or the one with a usual name, or None."""
-    if name is not None and name not in table.columns:
-        raise DataError(f"{where}: there is no column {name!r} for {what}; there are {_columns(table)}")
-    if name is not None:
-        return name
-    return next((name for name in usual if name in table.columns), None)
+def read_descriptions(path: str | os.PathLike[str]) -> pd.DataFrame | pd.Series:
+    """Read class descriptions.
+
+    Parameters
+    ----------
+    path : path
+        A table (see `read_table`) with classes in the column "class" or "label", else in the first, and
+        either numeric columns, one per attribute, or one column of texts. Columns named
+        `group::attribute` get two levels. Or a JSON object from class to a text, a list of numbers, or an
+        object from attribute to number.
+
+    Returns
+    -------
+    DataFrame of shape (n_classes, n_attributes), float32, or Series of str
+        Index = class: int if all classes of a table are integers, else str.
+
+    Raises
+    ------
+    DataError
+        Naming the file, the class and the attribute that cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "pets.json").write_text('{"cat": "a small hunter", "dog": "a loud friend"}')
+    ...     read_descriptions(Path(folder, "pets.json"))["cat"]
+    'a small hunter'
+    """
+    path = Path(path)
+    document = _json_object(path) if path.suffix.lower() == ".json" else None
+    if document is not None:
+        return _from_mapping(document, path)
+    table = read_table(path)
+    column = next((name for name in _CLASS_NAMES if name in table.columns), table.columns[0])
+    classes = as_labels(table[column], str(path))
+    rest = table.drop(columns=column)
+    if rest.shape[1] == 0:
+        raise DataError(f"{path}: the only column is {column!r}; add columns that describe the classes")
+    texts = [name for name in rest.columns if not has_numbers(rest[name])]
+    if texts and rest.shape[1] > 1:
+        raise DataError(
+            f"{path}: column {texts[0]!r} has no numbers; give numbers only, or one column of texts only"
+        )
+    if texts:
+        return _texts(classes, rest[texts[0]].tolist(), path)
+    return _numbers(classes, rest, path)
+
+
+def match_labels(labels: Iterable[Hashable], classes: pd.Index) -> pd.Index:
+    """Return labels with the types of `classes`, such as "1" for 1.
+
+    Parameters
+    ----------
+    labels : sequence of hashable
+    classes : Index
+
+    Returns
+    -------
+    Index
+
+    Raises
+    ------
+    DataError
+        Naming the labels without a description.
+
+    Examples
+    --------
+    >>> list(match_labels([1, 2, 1], pd.Index(["1", "2", "3"])))
+    ['1', '2', '1']
+    """
+    index = as_class_index(labels)
+    if index.isin(classes).all():
+        return index
+    missing = index.isna()
+    if missing.any():
+        raise DataError(f"labels have none in row {missing.argmax()}; fill it in or drop the row")
+    by_text = {str(name): name for name in classes}
+    if len(by_text) == len(classes):
+        matches = [by_text.get(str(label)) for label in index]
+        if None not in matches:
+            return pd.Index(matches)
+    undescribed = index[~index.isin(classes) & ~index.astype(str).isin(list(by_text))].unique()
+    raise DataError(
+        f"{len(undescribed)} classes of samples have no description: {listed(undescribed)}; "
+        f"described are {listed(classes)}: add descriptions, or correct the labels"
+    )
 
 
 def table_labels(table: pd.DataFrame, label: str | None, where: str) -> pd.Index | None:
     """Return the labels of a table, if it has any."""
     column = find_column(table, label, LABEL_NAMES, where, "labels")
     return None if column is None else as_labels(table[column], where)
-
-
-def as_labels(values: pd.Series, where: str) -> pd.Index:
-    """Return labels: int if all are whole numbers, else str."""
-    missing = values.isna().to_numpy()
-    if missing.any():
-        raise DataError(f"{where}: row {missing.argmax() + 1} has no label; fill or drop it")
-    if values.dtype.kind == "f":
-        whole = (values % 1 == 0).to_numpy()
-        if not whole.all():
-            row = int(whole.argmin())
-            raise DataError(
-                f"{where}: labels must be names or whole numbers, row {row + 1} is {values.iloc[row]}; "
-                "is that the right column?"
-            )
-    if values.dtype.kind in "iuf":
-        return pd.Index(values.to_numpy().astype(np.int64))
-    texts = [value.decode() if isinstance(value, bytes) else str(value) for value in values]
-    for row, text in enumerate(texts, start=1):
-        if not text.strip():
-            raise DataError(f"{where}: row {row} has no label; fill or drop it")
-    return pd.Index(texts)
-
-
-def as_numbers(
-    table: pd.DataFrame, where: str, rows: Sequence[Any] | None = None, start: int = 0
-) -> pd.DataFrame:
-    """Return a table as float32; errors name a row by `rows`, or by its number after `start`."""
-    values = np.empty(table.shape, dtype=np.float32)
-    for place, (name, column) in enumerate(table.items()):
-        numbers = _as_numeric(column)
-        with np.errstate(over="ignore"):
-            values[:, place] = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
-        bad = first_bad(values[:, [place]])
-        if bad is not None:
-            row, cell = bad[0], column.iloc[bad[0]]
-            named = f"row {start + row + 1}" if rows is None else f"{rows[row]!r}"
-            shown = repr(cell) if isinstance(cell, str) else str(cell)
-            wrong = "empty" if pd.isna(cell) else f"{shown}, not a finite number"
-            raise DataError(f"{where}: {named}, column {name!r} is {wrong}; correct, fill or drop it")
-    return pd.DataFrame(values, columns=table.columns)
-
-
-def has_numbers(column: pd.Series) -> bool:
-    """Return whether any cell of a column is a number."""
-    return column.dtype.kind in "iufb" or bool(_as_numeric(column).notna().any())
-
-
-def _as_numeric(column: pd.Series) -> pd.Series:
-    """Return the numbers of a column; other cells are missing."""
-    if column.dtype.kind in "iufb":
-        return column
-    try:
-        return pd.to_numeric(column, errors="coerce")
-    except OverflowError:  # a whole number of hundreds of digits, which is an infinite one then
-        return pd.to_numeric(
-            column.map(lambda cell: np.inf if len(str(cell)) > 300 else cell), errors="coerce"
-        )
 
 
 def _from_table(
@@ -264,7 +294,7 @@ def _from_table(
         names = [name for name in table.columns if name != taken and has_numbers(table[name])]
     if not names:
         wanted = f"begins with {features!r}" if features else "has numbers"
-        raise DataError(f"{where}: no column for features: none {wanted} among {_columns(table)}")
+        raise DataError(f"{where}: no column for features: none {wanted} among {shown_columns(table)}")
     return as_numbers(table[names], where), y
 
 
@@ -291,6 +321,70 @@ def _label_file(path: Path) -> NDArray[Any]:
     return np.array([int(line) for line in lines] if numbers else lines)
 
 
-def _columns(table: pd.DataFrame) -> str:
-    names = [repr(name) for name in table.columns[:_SHOWN]]
-    return ", ".join(names) + (" …" if table.shape[1] > _SHOWN else "")
+def _json_object(path: Path) -> dict[str, Any] | None:
+    """Return the object in a JSON file, or None if it is not an object or cannot be read."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise DataError(f"{path}: {twice!r} occurs more than once; keep one")
+        return found
+
+    try:
+        document = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=unique)
+    except DataError:
+        raise
+    except (OSError, ValueError, RecursionError):  # reported by the reader of tables
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _from_mapping(document: dict[str, Any], path: Path) -> pd.DataFrame | pd.Series:
+    if not document:
+        raise DataError(f"{path}: no class is described")
+    kinds = {type(value) for value in document.values()}
+    if len(kinds) > 1 or not kinds <= {str, list, dict}:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise DataError(
+            f"{path}: every class needs a text, or every class a list or an object of numbers, got {names}"
+        )
+    classes = pd.Index([*document])
+    if kinds == {str}:
+        return _texts(classes, [*document.values()], path)
+    sizes = {name: len(value) for name, value in document.items()}
+    longest = max(sizes.values())
+    for name, size in sizes.items():
+        if size != longest:
+            raise DataError(f"{path}: {name!r} has {size} numbers, others {longest}; all need the same")
+    rows: list[Any] = [*document.values()]
+    return _numbers(classes, pd.DataFrame(rows), path)
+
+
+def _texts(classes: pd.Index, texts: list[Any], path: Path) -> pd.Series:
+    _check_unique(classes, path)
+    for name, text in zip(classes, texts, strict=True):
+        if not isinstance(text, str) or not text.strip():
+            raise DataError(f"{path}: class {name!r} has no text ({text!r}); describe it in words")
+    return pd.Series(texts, index=classes, name="description")
+
+
+def _numbers(classes: pd.Index, table: pd.DataFrame, path: Path) -> pd.DataFrame:
+    _check_unique(classes, path)
+    numbers = as_numbers(table, str(path), classes.tolist())
+    numbers.index = classes
+    grouped = [isinstance(name, str) and "::" in name for name in table.columns]
+    if any(grouped) and not all(grouped):
+        name = table.columns[grouped.index(False)]
+        raise DataError(f"{path}: the column {name!r} has no group; write group::attribute in all or in none")
+    if any(grouped):
+        pairs = [tuple(name.split("::", 1)) for name in table.columns]
+        numbers.columns = pd.MultiIndex.from_tuples(pairs, names=["group", "attribute"])
+    return check_descriptions(numbers)
+
+
+def _check_unique(classes: pd.Index, path: Path) -> None:
+    twice = classes[classes.duplicated()].unique()
+    if len(twice):
+        raise DataError(f"{path}: described more than once: {listed(twice)}; keep one row for each class")

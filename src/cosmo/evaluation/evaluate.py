@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cosmo.classifier.explain import explain
-from cosmo.data.descriptions import match_labels
+from cosmo.data.tables import match_labels
 from cosmo.io.model import Model
 from cosmo.metrics.accuracy import GZSLScores, Interval, gzsl_intervals, gzsl_scores, per_class_accuracy
 from cosmo.metrics.calibration import Calibration, calibration

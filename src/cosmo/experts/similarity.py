@@ -107,7 +107,7 @@ class SimilarityExpert(UnseenExpert):
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return cosines, shape (n_samples, n_classes)."""
         X, A = check_features(X, name="X"), self.attributes(descriptions)
-        _check_one_space(X, A)
+        _check_joint_space(X, A)
         A = self._directions(A, self.description_mean_)
         return self._directions(X, self.sample_mean_) @ unit_rows(A + A @ self.step_).T
 
@@ -125,7 +125,7 @@ class _Seen(NamedTuple):
 
     @classmethod
     def learn(cls, X: Array, codes: Codes, descriptions: Array) -> _Seen:
-        _check_one_space(X, descriptions)
+        _check_joint_space(X, descriptions)
         sizes = np.bincount(codes)
         sums = np.add.reduceat(X[np.argsort(codes, kind="stable")], np.cumsum(sizes) - sizes)
         means = (sums / sizes[:, None]).astype(np.float32)
@@ -141,7 +141,7 @@ class _Seen(NamedTuple):
         return (self.axes / np.sqrt((1 - weight) + weight * self.variances / mean)) @ self.axes.T
 
 
-def _check_one_space(X: Array, descriptions: Array) -> None:
+def _check_joint_space(X: Array, descriptions: Array) -> None:
     if X.shape[1] != descriptions.shape[1]:
         raise ValueError(
             f"X has {X.shape[1]} features but the descriptions have {descriptions.shape[1]} columns: "

@@ -18,8 +18,8 @@ from cosmo._core.validation import as_array, as_class_index, as_number, check_fe
 from cosmo.classifier._cosmo import Cosmo
 from cosmo.classifier._promotion import ExemplarBuffer, can_add_class, promote
 from cosmo.encoders import Encoder, extract, make_encoder
+from cosmo.io._packing import pack
 from cosmo.io.model_file import load, save
-from cosmo.io.model_file.values import pack
 
 __all__ = ["Model", "card_text", "fit_model"]
 

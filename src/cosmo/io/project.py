@@ -7,6 +7,7 @@ import logging
 import tomllib
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -14,22 +15,32 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cosmo._core.files import write_atomic
 from cosmo._core.parallel import Workers
 from cosmo.data.check import suggest_expert
 from cosmo.data.dataset import DataError
-from cosmo.data.descriptions import match_labels, read_descriptions
+from cosmo.data.glyphs import write_glyph_images
 from cosmo.data.samples import Kind, ProjectData, SampleSet, read_samples
+from cosmo.data.tables import match_labels, read_descriptions
 from cosmo.encoders import Encoder, extract, make_encoder
 from cosmo.experts import make_seen_expert, make_unseen_expert
 from cosmo.gates import make_gate
 from cosmo.io.model import Model, fit_model
 
-__all__ = ["Project", "read_project"]
+__all__ = ["STARTERS", "Project", "read_project", "write_starter"]
 
 logger = logging.getLogger(__name__)
 
 _ENCODERS: dict[str, str] = {"text": "minilm", "images": "efficientnet-lite0"}
 _PATHS = ("samples", "descriptions", "labels", "weights", "test")
+
+
+#: Kinds of example projects; their files are in the folder `cosmo/data/starters`.
+STARTERS = {
+    "features": "fruit by measurements; described by attributes in groups",
+    "text": "requests to a small shop; described by a sentence each",
+    "images": "images of letters; described by attributes in groups",
+}
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,6 @@ class Project:
     Examples
     --------
     >>> import tempfile
-    >>> from cosmo.data.starters import write_starter
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = write_starter("features", folder)
     ...     project = read_project(Path(folder, "cosmo.toml"))
@@ -127,7 +137,7 @@ class Project:
         return "features" if self.text is None else "text"
 
     @property
-    def one_space(self) -> bool:
+    def joint_space(self) -> bool:
         """Whether samples and sentences have a joint embedding space, by the encoder's name."""
         kind, name = self.sample_kind, self.encoder or _ENCODERS.get(self.sample_kind, "")
         return kind == "text" or (kind == "images" and name.startswith("open_clip:"))
@@ -153,12 +163,12 @@ class Project:
 
         def read_labelled(source: Path) -> SampleSet:
             samples = self.read(source)
-            return SampleSet(samples.items, _match_text(samples.labelled(source), descriptions.index))
+            return SampleSet(samples.items, _match_text(samples.require_labels(source), descriptions.index))
 
         train = read_labelled(self.samples)
         test = None if self.test is None else read_labelled(self.test)
         if self.test_share or self.hold_back:
-            held_out = self._held_out(train.labelled(self.samples))
+            held_out = self._held_out(train.require_labels(self.samples))
             train, test = train.take(np.flatnonzero(~held_out)), train.take(np.flatnonzero(held_out))
         return ProjectData(self.sample_kind, train, test, descriptions)
 
@@ -202,7 +212,7 @@ class Project:
             Called with the number of encoded items and the number of all items.
         """
         data = self.load() if data is None else data
-        labels = match_labels(data.train.labelled(self.samples), data.descriptions.index)
+        labels = match_labels(data.train.require_labels(self.samples), data.descriptions.index)
         items: Any = data.train.items
         encoder = self._encoder(data)
         if encoder is not None and data.kind != "features":
@@ -210,7 +220,7 @@ class Project:
             items, labels = found.features, labels[found.rows]
         # Rows of sentence encoders have unit length.
         seen = self.seen or ("logistic-unit" if data.kind == "text" else "logistic")
-        unseen = self.unseen or suggest_expert(data.descriptions, one_space=self.one_space)
+        unseen = self.unseen or suggest_expert(data.descriptions, joint_space=self.joint_space)
         model = fit_model(
             items,
             labels,
@@ -271,6 +281,50 @@ def read_project(path: str | Path) -> Project:
         return Project(**values)
     except (ValueError, TypeError) as error:
         raise DataError(f"{path}: {error}") from error
+
+
+def write_starter(kind: str, folder: str | Path) -> list[str]:
+    """Write an example project: `cosmo.toml` and the data that it names.
+
+    Parameters
+    ----------
+    kind : {"features", "text", "images"}
+    folder : path
+        Created if necessary.
+
+    Returns
+    -------
+    list of str
+        Names of the files and folders written.
+
+    Raises
+    ------
+    FileExistsError
+        If one of them exists; nothing is overwritten.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_starter("text", folder)
+    ['cosmo.toml', 'descriptions.json', 'samples.csv', 'test.csv']
+    """
+    if kind not in STARTERS:
+        raise ValueError(f"kind must be one of {', '.join(STARTERS)}, got {kind!r}")
+    folder = Path(folder)
+    contents = {
+        file.name: file.read_bytes() for file in files("cosmo.data").joinpath("starters", kind).iterdir()
+    }
+    names = sorted([*contents, *(("descriptions.csv", "test", "train") if kind == "images" else ())])
+    for name in names:
+        if (folder / name).exists():
+            raise FileExistsError(f"{folder / name} exists already; choose another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    if kind == "images":
+        write_glyph_images(folder, n_classes=24, samples_per_class=16, image_size=48)
+    for name, content in contents.items():
+        write_atomic(folder / name, content)
+    return names
 
 
 def _check_entry(path: Path, name: str, value: Any) -> None:

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save as safetensors
 
-from cosmo.io.model_file import ModelError, load, read_card
-from cosmo.io.model_file.container import read_arrays, read_document, write
+from cosmo.io.model_file import ModelError, _read_arrays, _read_document, _write, load, read_card
 
 FROZEN = Path(__file__).parent / "version_1.cosmo"
 
@@ -37,10 +36,10 @@ def check_rejected(path, content=None, match=None):
 
 def write_altered(path, change):
     """Write the file again with other content and the right checksums."""
-    content = read_document(path)
-    arrays = read_arrays(path, content)
+    content = _read_document(path)
+    arrays = _read_arrays(path, content)
     change(content, arrays)
-    write(path, content, arrays)
+    _write(path, content, arrays)
 
 
 def nodes(tree):
@@ -179,7 +178,7 @@ def arrays_of(content):
 
 @pytest.mark.parametrize("change", ["shape", "dtype", "missing", "size"])
 def test_wrong_arrays(path, whole, change):
-    for name in sorted(arrays_of(read_document(FROZEN))):
+    for name in sorted(arrays_of(_read_document(FROZEN))):
 
         def spoil(content, arrays, name=name):
             values = arrays[name]

@@ -19,9 +19,8 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Robust
 from cosmo import ESZSL, LAGO, Cosmo
 from cosmo.experts import UNSEEN_EXPERTS, Kernel, SynC, make_seen_expert
 from cosmo.gates import GATES, make_gate
+from cosmo.io._packing import KNOWN, known_name, pack, unpack
 from cosmo.io.model_file import ModelError, load, save
-from cosmo.io.model_file.registry import KNOWN, known_name
-from cosmo.io.model_file.values import pack, unpack
 from cosmo.mixture.outputs import OutputsSummary
 
 SMALL = {

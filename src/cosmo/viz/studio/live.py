@@ -21,7 +21,7 @@ from cosmo._core.extras import MissingExtra
 from cosmo._core.validation import check_features
 from cosmo.classifier.explain import explain
 from cosmo.data.dataset import ItemError
-from cosmo.data.descriptions import match_labels
+from cosmo.data.tables import match_labels
 from cosmo.encoders import ENCODERS, Encoder
 from cosmo.evaluation.evaluate import ModelEvaluation, evaluate_model
 from cosmo.io.model import Model

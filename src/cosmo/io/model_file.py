@@ -1,23 +1,39 @@
-"""Fitted models as one file, `*.cosmo`: arrays as safetensors, structure as JSON, no code."""
+"""Fitted models as one file, `*.cosmo`: arrays as safetensors, structure as JSON, no code.
+
+The metadata of the safetensors file is one JSON document. It lists type, shape and SHA-256 of every array,
+and begins with the SHA-256 of the rest of itself. The checksums detect damage, not a forgery with new ones.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
 from sklearn.utils.validation import check_is_fitted
 
 from cosmo._core.extras import MissingExtra, versions
+from cosmo._core.files import write_atomic
 from cosmo.classifier._cosmo import Cosmo
-from cosmo.io.model_file.container import FORMAT_VERSION, ModelError, read_arrays, read_document, write
-from cosmo.io.model_file.values import pack, unpack
+from cosmo.io._packing import Arrays, ModelError, digest, pack, sha256, unpack
 
 __all__ = ["FORMAT_VERSION", "ModelError", "load", "read_card", "save"]
 
+FORMAT_VERSION = 1
 _TOLERANCE = 1e-3  # of probabilities, between machines and versions of libraries
+_KEY = "cosmo"
+_HEAD, _MIDDLE, _TAIL = '{"sha256":"', '","content":', "}"
+_START = len(_HEAD) + 64 + len(_MIDDLE)
+_LONGEST_HEADER = 100_000_000  # limit of safetensors
+
+Document = dict[str, Any]
 
 
 def save(model: Any, path: str | Path) -> None:
@@ -35,7 +51,7 @@ def save(model: Any, path: str | Path) -> None:
     Raises
     ------
     ModelError
-        If a part of the model is of a class that is not in `cosmo.io.model_file.registry.KNOWN`.
+        If a part of the model is of a class that is not in `cosmo.io._packing.KNOWN`.
 
     Examples
     --------
@@ -69,7 +85,7 @@ def save(model: Any, path: str | Path) -> None:
         _check_probe(_cosmo_of(unpack(root, arrays)), answer)
     except ModelError as error:
         raise ModelError(f"the model cannot be stored: {error}") from error
-    write(Path(path), content, {**arrays, "answer": answer})
+    _write(Path(path), content, {**arrays, "answer": answer})
 
 
 def load(path: str | Path) -> Any:
@@ -86,8 +102,8 @@ def load(path: str | Path) -> Any:
         If the file does not exist or cannot be opened.
     """
     try:
-        content = read_document(Path(path))
-        arrays = read_arrays(Path(path), content)
+        content = _read_document(Path(path))
+        arrays = _read_arrays(Path(path), content)
         if "answer" not in arrays or "root" not in content:
             raise ModelError("damaged or altered: the model, or its scores of a fixed input, are missing")
         answer = arrays.pop("answer")
@@ -104,7 +120,7 @@ def load(path: str | Path) -> Any:
 def read_card(path: str | Path) -> dict[str, Any]:
     """Return the card of a saved model and the versions that wrote it; raise as `load`."""
     try:
-        content = read_document(Path(path))
+        content = _read_document(Path(path))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
     header = {name: content.get(name) for name in ("format_version", "package", "versions")}
@@ -137,3 +153,65 @@ def _check_probe(cosmo: Cosmo, expected: NDArray[Any]) -> None:
             "the model does not predict what it did when it was saved: the file was altered, or the "
             "installed libraries work differently from those that wrote it"
         )
+
+
+def _write(path: Path, content: Document, arrays: Arrays) -> None:
+    """Write arrays and a document as one file; equal content gives equal bytes."""
+    table = {name: {**_form(values), "sha256": digest(values)} for name, values in sorted(arrays.items())}
+    text = json.dumps({**content, "arrays": table}, allow_nan=False, separators=(",", ":"))
+    text = _HEAD + sha256(text.encode()) + _MIDDLE + text + _TAIL
+    if len(text) > _LONGEST_HEADER // 2:  # escaped quotes take two characters
+        raise ModelError(f"the document of the model has {len(text)} characters, too many for a file")
+    write_atomic(path, to_bytes(arrays, {_KEY: text}))
+
+
+def _read_document(path: Path) -> Document:
+    """Return the document of a file after all checks that do not need the arrays."""
+    with _open(path) as file:
+        text, names = (file.metadata() or {}).get(_KEY), set(file.keys())
+    if text is None:
+        raise ModelError("not a model of cosmo: a safetensors file, but without a model's document")
+    checksum, body = text[len(_HEAD) : len(_HEAD) + 64], text[_START : -len(_TAIL)]
+    if text != _HEAD + checksum + _MIDDLE + body + _TAIL or sha256(body.encode()) != checksum:
+        raise ModelError("damaged or altered: the document does not have its SHA-256")
+    try:
+        content: Document = json.loads(body)
+        version, table = content.get("format_version"), content.get("arrays")
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise ModelError(f"damaged or altered: the document is not a JSON object ({error})") from error
+    if not isinstance(version, int) or version < 1:
+        raise ModelError("damaged or altered: the document has no format version")
+    if version > FORMAT_VERSION:
+        raise ModelError(
+            f"format version {version}, written by cosmo {content.get('package')}; this one reads versions "
+            f"up to {FORMAT_VERSION}: upgrade with pip install --upgrade cosmo-gzsl"
+        )
+    if not isinstance(table, dict) or table.keys() != names:
+        raise ModelError("damaged or altered: the document lists other arrays than the file has")
+    return content
+
+
+def _read_arrays(path: Path, content: Document) -> Arrays:
+    """Return all arrays of a file after comparing each with its entry in the document."""
+    arrays: Arrays = {}
+    with _open(path) as file:
+        for name, expected in content["arrays"].items():
+            values = arrays[name] = file.get_tensor(name)
+            if {**_form(values), "sha256": digest(values)} != expected:
+                raise ModelError(f"damaged or altered: array {name!r} is not the one that was written")
+    return arrays
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
+    """Open a safetensors file; errors of its format become ModelError."""
+    path.open("rb").close()  # OSError of Python, with the name of the file
+    try:
+        with safe_open(path, framework="np") as file:
+            yield file
+    except (SafetensorError, TypeError) as error:
+        raise ModelError(f"not a model of cosmo, truncated or damaged: {error}") from error
+
+
+def _form(values: NDArray[Any]) -> Document:
+    return {"dtype": values.dtype.name, "shape": list(values.shape)}
