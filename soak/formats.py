@@ -20,14 +20,12 @@ from PIL import Image
 from scipy.io import loadmat, savemat
 
 from cosmo._core.cache import Cache
-from cosmo.data.tables import read_descriptions
 from cosmo.data.images import read_image, read_image_folder
 from cosmo.data.plain import read_plain, write_plain
-from cosmo.data.tables import read_features, read_texts
+from cosmo.data.tables import read_descriptions, read_features, read_texts
 from cosmo.data.xlsa17 import read_xlsa17, write_xlsa17
 from cosmo.experts._network import Checkpoints
-from cosmo.io.model_file import load
-from cosmo.io.model_file.container import read_arrays, read_document, write
+from cosmo.io.model_file import _read_arrays, _read_document, _write, load
 from cosmo.io.project import read_project
 from soak.mutations import mutate, mutate_json
 from soak.samples import fruit_model, pets, write_fruit
@@ -63,7 +61,7 @@ def _load(folder: Path, name: str) -> None:
 
 def _document(folder: Path) -> list[str]:
     _model(folder)
-    (folder / "document.json").write_text(json.dumps(read_document(folder / "whole.cosmo")))
+    (folder / "document.json").write_text(json.dumps(_read_document(folder / "whole.cosmo")))
     return ["document.json"]
 
 
@@ -71,9 +69,9 @@ def _load_forged(folder: Path, name: str) -> None:
     """Load a model whose document was changed before its checksum was computed."""
     try:
         content = json.loads((folder / name).read_bytes())
-        arrays = read_arrays(folder / "whole.cosmo", read_document(folder / "whole.cosmo"))
+        arrays = _read_arrays(folder / "whole.cosmo", _read_document(folder / "whole.cosmo"))
         content.pop("arrays", None)
-        write(folder / "forged.cosmo", content, arrays)
+        _write(folder / "forged.cosmo", content, arrays)
     except (ValueError, RecursionError, AttributeError):  # not a document that can be written
         return
     load(folder / "forged.cosmo")
