@@ -57,7 +57,7 @@ def panels(rows: int, columns: int, *, height: float, **shared: Any) -> tuple[Fi
 
 def line(k: int) -> dict[str, Any]:
     """Return the style of the k-th line, which differs from others even without colour."""
-    from cosmo.viz.plots.style import LINES
+    from cosmo.viz.plots import LINES
 
     return {"color": LINES[k].colour, "linestyle": LINES[k].dashes, "marker": MARKERS[k]}
 

@@ -27,7 +27,7 @@ from cosmo._core.files import write_atomic
 from cosmo.data import GZSLDataset, load_glyphs
 from cosmo.evaluation.run import run_experiment
 from cosmo.io.model import fit_model
-from cosmo.viz.report import write_report
+from cosmo.viz.page import write_report
 
 IMAGES = Path(__file__).parent / "images"
 DESK = {"viewport": {"width": 1200, "height": 800}}

@@ -11,7 +11,7 @@ from chromium import Visitor, chromium
 
 from cosmo.data import load_glyphs
 from cosmo.evaluation.run import Experiment, run_experiment
-from cosmo.viz.report import write_report
+from cosmo.viz.page import write_report
 
 
 @pytest.fixture(scope="module")

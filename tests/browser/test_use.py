@@ -186,7 +186,7 @@ def test_numbers_of_the_files(visitor: Visitor, report: Path, experiment: Experi
     wanted = pd.read_csv(report.with_name("curves.csv"))
     assert list(plane["method"]) == list(wanted["method"])
     np.testing.assert_allclose(plane.iloc[:, 1:], wanted.iloc[:, 1:], atol=1e-12)
-    content = saved(page, page.get_by_label('"Ways of combining the experts, on test" as CSV'))
+    content = saved(page, page.get_by_label('"glyphs: test accuracy in percent" as CSV'))
     table = pd.read_csv(io.BytesIO(content), index_col=0)
     np.testing.assert_allclose(table["Acc_H"], experiment.table()["Acc_H"], atol=1e-5)
     page.locator("#tab-classes").click()

@@ -57,7 +57,7 @@ class TestHelp:
 
 
 class TestInterrupt:
-    @pytest.mark.parametrize("place", ["cosmo.cli.import_module", "cosmo.viz.report.os.replace"])
+    @pytest.mark.parametrize("place", ["cosmo.cli.import_module", "os.replace"])
     def test_leaves_no_files(self, place, benchmark, tmp_path, monkeypatch, capsys):
         def interrupted(*_args):
             raise KeyboardInterrupt

@@ -74,7 +74,7 @@ class TestOneRun:
         for row in plain.results["results"]:
             low, high = (f"{100 * end:.1f}" for end in row["acc_h_95"])
             accuracies = " ".join(f"{100 * row[key]:.1f}" for key in ("acc_ts", "acc_tr", "acc_h"))
-            assert f"{row['name']} {accuracies} {low} - {high} {100 * row['ausuc']:.1f}" in words
+            assert f"{row['name']} {accuracies} {low} – {high} {100 * row['ausuc']:.1f}" in words
         for name, text in (
             ("seen_expert_accuracy", "seen expert {:.1f} %"),
             ("zsl_t1", "unseen expert {:.1f} % (T1)"),

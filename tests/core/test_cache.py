@@ -82,7 +82,7 @@ class TestEqualValues:
         assert fingerprint(DEM(checkpoints="here")) == fingerprint(DEM())
 
     def test_in_another_process(self):
-        imports = "import cosmo.cli.compare, cosmo.cli.run, cosmo.viz.report, cosmo.viz.plots, cosmo"
+        imports = "import cosmo.cli.compare, cosmo.cli.run, cosmo.viz.page, cosmo.viz.plots, cosmo"
         values = """
 import numpy as np, pandas as pd
 from cosmo.experts import ESZSL, SJE, LAGO, DEM, make_seen_expert

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fastapi")
 
-from cosmo.viz.studio.app import make_app
+from cosmo.viz.studio import make_app
 from cosmo.viz.studio.live import LiveModel
 
 TOKEN = "the-token-of-the-tests"

@@ -13,8 +13,7 @@ from PIL import Image
 from cosmo.data import GZSLDataset, load_glyphs
 from cosmo.evaluation.run import Experiment, run_experiment, summarise
 from cosmo.mixture.curve import SeenUnseenCurve
-from cosmo.viz.page import experiment_view, read_view
-from cosmo.viz.report import write_report
+from cosmo.viz.page import experiment_view, read_view, write_report
 
 FILES = ["curves.csv", "plane.png", "report.html", "results.json"]
 

@@ -35,7 +35,7 @@ class PlainConsole(Console):
         shown = Table(title=Text(table.title), box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left")
         for column, side in zip(table.columns, table.sides, strict=True):
             shown.add_column(Text(column), justify="right" if side == "r" else "left", no_wrap=True)
-        for row in table.rows:
+        for row in table.texts:
             shown.add_row(*map(Text, row))
         needed = self.measure(shown, options=self.options.update(max_width=1000)).maximum
         self.width = max(self.width, needed)

@@ -88,7 +88,8 @@ def _text(items: Any, i: int) -> str:
 
 
 def _draw(explanation: Explanation, i: int, truth: object, top: int, name: str) -> Path:
-    from cosmo.viz.plots import plot_walkthrough, save_figure
+    from cosmo.viz.plots import save_figure
+    from cosmo.viz.plots.walkthrough import plot_walkthrough
 
     known = truth if truth in explanation.classes else None
     return save_figure(plot_walkthrough(explanation, i, truth=known, top=top), name)[0]

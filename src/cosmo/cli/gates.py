@@ -17,7 +17,7 @@ from cosmo.evaluation.expert_cache import ExpertCache
 from cosmo.evaluation.gates import compare_gates, leave_out_gaps, odin_auc
 from cosmo.experts import make_seen_expert, make_unseen_expert
 from cosmo.gates import GATES
-from cosmo.viz.plots import plot_gates
+from cosmo.viz.plots.walkthrough import plot_gates
 from cosmo.viz.text import gate_document, gate_table, leave_out_table, odin_table
 
 _EPILOG = """\

@@ -16,7 +16,7 @@ from cosmo.gates import GATES
 from cosmo.io.model import Model
 from cosmo.io.model_file import ModelError
 from cosmo.mixture.smoothing import SMOOTHINGS
-from cosmo.viz.report import write_report
+from cosmo.viz.page import write_report
 from cosmo.viz.text import run_table, summary_table
 
 _EPILOG = """\
@@ -113,7 +113,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     console = PlainConsole()
     console.print_table(
-        run_table(experiments[0]) if summary is None else summary_table(summary, len(experiments))
+        run_table(experiments[0])
+        if summary is None
+        else summary_table(summary, f"mean of {len(experiments)} seeds")
     )
     facts = {name: f"{100 * value:.1f}" for name, value in experiments[0].facts.items()}
     console.print(

@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     with _listen(args.host, args.port) as listener:
         with progress(quiet=args.quiet) as step:
             live = _live(args, step)
-        from cosmo.viz.studio.app import serve
+        from cosmo.viz.studio import serve
         from cosmo.viz.studio.auth import is_loopback
 
         token = secrets.token_urlsafe(32)

@@ -26,15 +26,10 @@ from cosmo.paper.tables import TABLES, fill, trials
 from cosmo.paper.trials import SOURCES, Missing, Search, Source, Trial, fitted
 from cosmo.viz.page import paper_view
 from cosmo.viz.page.sets import Way
-from cosmo.viz.plots import (
-    PlanePanel,
-    plot_hold_out,
-    plot_planes,
-    plot_splits,
-    plot_walkthrough,
-    published_points,
-    save_figure,
-)
+from cosmo.viz.plots import save_figure
+from cosmo.viz.plots.plane import PlanePanel, plot_planes, published_points
+from cosmo.viz.plots.splits import plot_hold_out, plot_splits
+from cosmo.viz.plots.walkthrough import plot_walkthrough
 from cosmo.viz.text import TextTable
 
 logger = logging.getLogger(__name__)

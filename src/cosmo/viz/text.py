@@ -1,10 +1,10 @@
-"""Results as text: tables for the terminal, Markdown and LaTeX, and documents made of them."""
+"""Tables of results, for the terminal, Markdown, LaTeX and the page, and documents made of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from cosmo.evaluation.evaluate import ModelEvaluation
     from cosmo.evaluation.gates import GateResult, LeaveOutGap
     from cosmo.evaluation.run import Experiment
+    from cosmo.metrics.accuracy import Interval
     from cosmo.mixture.curve import SeenUnseenCurve
 
+MEASURES = (
+    "Acc_ts, Acc_tr: accuracy on unseen and seen classes, among all classes; Acc_H: their harmonic mean; "
+    "AUSUC: area under the seen-unseen curve."
+)
 _LATEX = {
     "\\": r"\textbackslash ",
     "^": r"\textasciicircum ",
@@ -27,23 +32,25 @@ _LATEX = {
 }
 
 
+Cell = str | float | None
+
+
 @dataclass(frozen=True)
 class TextTable:
-    r"""Table whose cells are text.
+    r"""Table of texts and numbers; numbers are printed with one decimal.
 
     Parameters
     ----------
     title : str
     columns : sequence of str
-    rows : sequence of sequence of str
+    rows : sequence of sequence of str, float or None
     notes : sequence of str, default=()
-        Remarks on single rows.
     align : str, default=""
         A letter, l or r, for each column; by default all but the first are aligned to the right.
 
     Examples
     --------
-    >>> table = TextTable("CUB", ["", "H"], [["p^ZS", "49.6"]])
+    >>> table = TextTable("CUB", ["", "H"], [["p^ZS", 49.62]])
     >>> print(table.markdown())
     |  | H |
     |---|---:|
@@ -61,7 +68,7 @@ class TextTable:
 
     title: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[Cell]]
     notes: Sequence[str] = ()
     align: str = ""
 
@@ -70,12 +77,17 @@ class TextTable:
         """Alignment of each column."""
         return self.align or "l" + "r" * (len(self.columns) - 1)
 
+    @property
+    def texts(self) -> list[list[str]]:
+        """Rows as text."""
+        return [[_text(cell) for cell in row] for row in self.rows]
+
     def markdown(self) -> str:
         """Return the table in Markdown, without title and notes."""
         rule = "|" + "".join("---|" if side == "l" else "---:|" for side in self.sides)
         head, *body = (
             "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-            for cells in (self.columns, *self.rows)
+            for cells in (self.columns, *self.texts)
         )
         return "\n".join([head, rule, *body])
 
@@ -83,12 +95,30 @@ class TextTable:
         """Return a LaTeX `tabular`."""
         head, *body = (
             " & ".join("".join(_LATEX.get(letter, letter) for letter in cell) for cell in cells) + r" \\"
-            for cells in (self.columns, *self.rows)
+            for cells in (self.columns, *self.texts)
         )
         begin = rf"\begin{{tabular}}{{{self.sides}}}"
         return "\n".join(
             [f"% {self.title}", begin, r"\hline", head, r"\hline", *body, r"\hline", r"\end{tabular}"]
         )
+
+    def page(self, *notes: str) -> dict[str, Any]:
+        """Return the table as the page shows it, with further notes."""
+        rows = [[round(cell, 6) if isinstance(cell, float) else cell for cell in row] for row in self.rows]
+        note = " ".join((*self.notes, *notes))
+        return {"title": self.title, "columns": list(self.columns), "rows": rows, "note": note}
+
+
+def _text(cell: Cell) -> str:
+    return "-" if cell is None else f"{cell:.1f}" if isinstance(cell, float) else str(cell)
+
+
+def _percent(value: float) -> float | None:
+    return None if np.isnan(value) else float(100 * value)
+
+
+def _interval(interval: Interval) -> str:
+    return "" if np.isnan(interval.low) else f"{100 * interval.low:.1f} – {100 * interval.high:.1f}"
 
 
 _WAYS = {"alone": "alone", "own gate": "+ own gate", "CS": "+ CS", "COSMO": "+ COSMO"}
@@ -96,15 +126,7 @@ _COMPARISON_COLUMNS = ("method", "", "T1", "ts", "tr", "H", "AUSUC", "CPU s", "T
 
 
 def comparison_table(frame: pd.DataFrame, title: str, left_out: Mapping[str, str]) -> TextTable:
-    """Return the table that `cosmo.evaluation.compare.compare` computed, as text.
-
-    Parameters
-    ----------
-    frame : DataFrame
-    title : str
-    left_out : mapping of str to str
-        Method -> the reason why it has no row.
-    """
+    """Return the table of `cosmo.evaluation.compare.compare`; `left_out` has reasons by method."""
     is_first = frame["method"] != frame["method"].shift()
     rows = [
         _comparison_row(row, bool(first)) for (_, row), first in zip(frame.iterrows(), is_first, strict=True)
@@ -118,7 +140,7 @@ def comparison_table(frame: pd.DataFrame, title: str, left_out: Mapping[str, str
     return TextTable(title, _COMPARISON_COLUMNS, rows, notes, "ll" + "r" * (len(_COMPARISON_COLUMNS) - 2))
 
 
-def _comparison_row(row: pd.Series, is_first: bool) -> list[str]:
+def _comparison_row(row: pd.Series, is_first: bool) -> list[Cell]:
     def with_interval(name: str) -> str:
         return f"{row[name]:.1f} ({row[name + '_low']:.1f}–{row[name + '_high']:.1f})"
 
@@ -131,9 +153,9 @@ def _comparison_row(row: pd.Series, is_first: bool) -> list[str]:
     return [
         row["method"] if is_first else "",
         _WAYS[row["way"]],
-        f"{row['t1']:.1f}" if is_first else "",
-        f"{row['acc_ts']:.1f}",
-        f"{row['acc_tr']:.1f}",
+        row["t1"] if is_first else "",
+        row["acc_ts"],
+        row["acc_tr"],
         with_interval("acc_h"),
         with_interval("ausuc"),
         f"{row['cpu_seconds']:.0f}" if is_first else "",
@@ -158,19 +180,7 @@ _COMPARISON = (
 def comparison_document(
     name: str, command: str, seen: str, tables: Mapping[str, TextTable], frames: Mapping[str, pd.DataFrame]
 ) -> str:
-    """Return comparisons as Markdown.
-
-    Parameters
-    ----------
-    name : str
-        Of the data set.
-    command : str
-        That wrote the document.
-    seen : str
-        Description of the seen expert.
-    tables, frames : mapping of str
-        File of descriptions -> `comparison_table` and the table that it was made from.
-    """
+    """Return comparisons as Markdown; `tables` and `frames` are by file of descriptions."""
     parts = [f"# {name}: every method side by side", _COMPARISON.format(command=command, seen=seen)]
     for descriptions, table in tables.items():
         minutes = frames[descriptions].drop_duplicates("method")["cpu_seconds"].sum() / 60
@@ -197,12 +207,8 @@ _GATE_COLUMNS = {
 
 def gate_table(results: Iterable[GateResult], *, descriptions: bool = False) -> TextTable:
     """Return the measures of gates as text; `descriptions` adds what each gate is."""
-    rows = [
-        [
-            one.name,
-            *(f"{one.measures[key]:.1f}" for key in _GATE_COLUMNS),
-            *([one.about] if descriptions else []),
-        ]
+    rows: list[list[Cell]] = [
+        [one.name, *(one.measures[key] for key in _GATE_COLUMNS), *([one.about] if descriptions else [])]
         for one in results
     ]
     columns = ["gate", *_GATE_COLUMNS.values(), *([""] if descriptions else [])]
@@ -224,7 +230,7 @@ def leave_out_table(gaps: Mapping[str, LeaveOutGap]) -> TextTable:
     return TextTable(
         "members of the leave-out ensemble, AUC of own against other classes, percent",
         ["training", "left-out classes, training rows", "left-out classes, other rows", "new classes"],
-        [[name, *(f"{100 * value:.1f}" for value in gap)] for name, gap in gaps.items()],
+        [[name, *map(_percent, gap)] for name, gap in gaps.items()],
     )
 
 
@@ -274,60 +280,78 @@ def gate_document(
 
 
 def run_table(experiment: Experiment) -> TextTable:
-    """Return the accuracies of one run as text."""
-    rows = []
-    for method, row in experiment.table().iterrows():
-        figures = [f"{row[key]:.1f}" for key in ("Acc_ts", "Acc_tr", "Acc_H")]
-        interval = f"{row['low']:.1f} - {row['high']:.1f}"
-        rows.append([str(method), *figures, interval, f"{row['AUSUC']:.1f}"])
+    """Return the accuracies of one run."""
     return TextTable(
-        f"{experiment.dataset.name}: test accuracy in percent, 95 % interval of Acc_H",
-        ["method", "Acc_ts", "Acc_tr", "Acc_H", "interval", "AUSUC"],
-        rows,
+        f"{experiment.dataset.name}: test accuracy in percent",
+        ["method", "Acc_ts", "Acc_tr", "Acc_H", "95 % interval", "AUSUC", "95 % interval"],
+        [
+            [
+                one.name,
+                *map(_percent, one.scores),
+                _interval(one.intervals[2]),
+                _percent(one.ausuc),
+                _interval(one.ausuc_interval),
+            ]
+            for one in experiment.evaluations
+        ],
+        [MEASURES],
     )
 
 
-def summary_table(summary: pd.DataFrame, repeats: int) -> TextTable:
-    """Return the means over seeds (`cosmo.evaluation.run.summarise`) as text."""
+def summary_table(summary: pd.DataFrame, title: str = "mean of the seeds") -> TextTable:
+    """Return the means over seeds (`cosmo.evaluation.run.summarise`)."""
+    measures = ("Acc_ts", "Acc_tr", "Acc_H", "AUSUC")
     rows = []
     for method, row in summary.iterrows():
-        means = [
-            f"{row['mean', name]:.1f} ± {row['±', name]:.1f}"
-            for name in ("Acc_ts", "Acc_tr", "Acc_H", "AUSUC")
-        ]
-        leads = [f"{row['lead', name]:.1f} ± {row['lead ±', name]:.1f}" for name in ("Acc_H", "AUSUC")]
+        means = [f"{row['mean', name]:.1f} ± {row['±', name]:.1f}" for name in measures]
+        leads = [f"{row['lead', name]:.1f} ± {row['lead ±', name]:.1f}" for name in measures[2:]]
         rows.append([str(method), *means, *leads])
     rows[-1][-2:] = ["", ""]  # the lead of COSMO over itself
     return TextTable(
-        f"mean of {repeats} seeds, percent, ± 95 % interval; lead = COSMO minus the row, seed by seed",
-        ["method", "Acc_ts", "Acc_tr", "Acc_H", "AUSUC", "lead Acc_H", "lead AUSUC"],
+        f"{title}, percent, ± 95 % interval; lead = COSMO minus the row, seed by seed",
+        ["method", *measures, "lead Acc_H", "lead AUSUC"],
         rows,
+        [MEASURES],
     )
 
 
 def accuracy_table(found: ModelEvaluation) -> TextTable:
-    """Return the accuracies of an evaluation as text."""
-    rows = []
-    for name, value, (low, high) in zip(
-        ("Acc_ts (unseen)", "Acc_tr (seen)", "Acc_H", "AUSUC"),
-        (*found.scores, found.ausuc),
-        (*found.intervals, found.ausuc_interval),
-        strict=True,
-    ):
-        if np.isnan(value):
-            rows.append([name, "-", "no such samples" if name.startswith("Acc_t") else "needs both"])
-        else:
-            rows.append([name, f"{100 * value:.1f}", f"{100 * low:.1f} - {100 * high:.1f}"])
-    return TextTable("test accuracy in percent, with 95 % intervals", ["", "accuracy", "interval"], rows)
+    """Return the accuracies of an evaluation."""
+    rows = [
+        [name, _percent(value), missing if np.isnan(value) else _interval(interval)]
+        for name, value, interval, missing in zip(
+            ("Acc_ts (unseen)", "Acc_tr (seen)", "Acc_H", "AUSUC"),
+            (*found.scores, found.ausuc),
+            (*found.intervals, found.ausuc_interval),
+            ("no such samples", "no such samples", "needs both", "needs both"),
+            strict=True,
+        )
+    ]
+    return TextTable("test accuracy in percent", ["measure", "percent", "95 % interval"], rows)
+
+
+def confusions_table(found: ModelEvaluation) -> TextTable:
+    """Return the most frequent confusions of an evaluation."""
+    rows = [
+        [str(truth), str(predicted), times]
+        for truth, predicted, times in found.confusions.head(20).to_numpy().tolist()
+    ]
+    notes = ["At the operating point of the model."]
+    return TextTable("most frequent confusions", ["true class", "predicted", "times"], rows, notes)
 
 
 def worst_classes_table(found: ModelEvaluation, n_classes: int) -> TextTable:
     """Return the classes of least accuracy as text."""
-    rows = []
-    for label, row in found.classes.head(n_classes).iterrows():
-        mistake = f"{row['taken_for']} ({row['times']})" if row["times"] else ""
-        cells = (label, row["domain"], row["samples"], f"{100 * row['accuracy']:.1f}", mistake)
-        rows.append([str(cell) for cell in cells])
+    rows = [
+        [
+            str(label),
+            row["domain"],
+            row["samples"],
+            100 * row["accuracy"],
+            f"{row['taken_for']} ({row['times']})" if row["times"] else "",
+        ]
+        for label, row in found.classes.head(n_classes).iterrows()
+    ]
     columns = ["class", "", "samples", "accuracy", "most often taken for"]
     return TextTable("worst classes", columns, rows, align="llrrl")
 
@@ -341,10 +365,10 @@ def curve_table(curve: SeenUnseenCurve, threshold: float) -> TextTable:
     }
     points = {(float(curve.thresholds[k]), *curve.at(float(curve.thresholds[k]))) for k in near}
     points = {one for one in points if one[1:] != tuple(at)} | {(threshold, *at)}
-    rows = []
-    for value, acc_ts, acc_tr, acc_h in sorted(points):
-        percent = [f"{100 * one:.1f}" for one in (acc_tr, acc_ts, acc_h)]
-        rows.append([f"{value:.4g}", *percent, "<- chosen" if value == threshold else ""])
+    rows = [
+        [f"{value:.4g}", *map(_percent, (acc_tr, acc_ts, acc_h)), "<- chosen" if value == threshold else ""]
+        for value, acc_ts, acc_tr, acc_h in sorted(points)
+    ]
     return TextTable(
         f"validation, percent; area under the curve (AUSUC) {100 * curve.area:.1f}",
         ["threshold", "seen (Acc_tr)", "unseen (Acc_ts)", "Acc_H", ""],

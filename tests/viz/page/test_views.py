@@ -24,8 +24,8 @@ from cosmo.evaluation.evaluate import evaluate_model
 from cosmo.evaluation.run import Experiment, run_experiment, summarise
 from cosmo.experts import DAP, ESZSL, make_seen_expert
 from cosmo.io.model import Model, fit_model
+from cosmo.viz import page as module
 from cosmo.viz.page import comparison_view, experiment_view, model_view, paper_view, render_page
-from cosmo.viz.page import views as module
 from cosmo.viz.page.sets import Way
 
 Comparison = tuple[list[CandidateResult], pd.DataFrame]

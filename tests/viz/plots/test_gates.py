@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from cosmo.evaluation.gates import GateResult
-from cosmo.viz.plots import plot_gates, save_figure
+from cosmo.viz.plots import save_figure
+from cosmo.viz.plots.walkthrough import plot_gates
 
 
 def made(name: str, n: int = 200) -> GateResult:

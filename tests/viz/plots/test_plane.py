@@ -17,8 +17,8 @@ from cosmo.classifier.combinations import OperatingPoint
 from cosmo.evaluation.run import Evaluation
 from cosmo.metrics.accuracy import GZSLScores, Interval
 from cosmo.mixture.curve import SeenUnseenCurve
-from cosmo.viz.plots import PlanePanel, PublishedPoint, plot_plane, plot_planes, published_points, save_figure
-from cosmo.viz.plots.style import LINES
+from cosmo.viz.plots import LINES, save_figure
+from cosmo.viz.plots.plane import PlanePanel, PublishedPoint, plot_plane, plot_planes, published_points
 
 Maker = Callable[..., SeenUnseenCurve]
 

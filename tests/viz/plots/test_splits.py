@@ -10,7 +10,8 @@ from matplotlib.patches import Rectangle
 
 from cosmo.data import Split, load_glyphs
 from cosmo.data.splits import HoldOut, Protocol
-from cosmo.viz.plots import plot_hold_out, plot_splits, save_figure
+from cosmo.viz.plots import save_figure
+from cosmo.viz.plots.splits import plot_hold_out, plot_splits
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from cosmo.viz.plots import save_figure
-from cosmo.viz.plots.style import shorten
+from cosmo.viz.plots import save_figure, shorten
 
 
 @pytest.mark.parametrize(

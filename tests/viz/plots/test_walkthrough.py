@@ -13,8 +13,8 @@ from matplotlib.text import Annotation
 
 from cosmo.classifier.explain import Explanation
 from cosmo.mixture.smoothing import combine, smooth
-from cosmo.viz.plots import plot_walkthrough, save_figure
-from cosmo.viz.plots.style import SEEN, UNSEEN
+from cosmo.viz.plots import SEEN, UNSEEN, save_figure
+from cosmo.viz.plots.walkthrough import plot_walkthrough
 
 SEEN_NAMES = [f"seen {i}" for i in range(8)]
 UNSEEN_NAMES = [f"unseen {i}" for i in range(6)]

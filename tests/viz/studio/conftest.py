@@ -16,7 +16,7 @@ pytest.importorskip("fastapi")
 from cosmo import ESZSL
 from cosmo.data import GZSLDataset, load_glyphs
 from cosmo.io.model import Model, fit_model
-from cosmo.viz.studio.app import make_app
+from cosmo.viz.studio import make_app
 from cosmo.viz.studio.auth import Authentication
 from cosmo.viz.studio.live import LiveModel, Samples
 

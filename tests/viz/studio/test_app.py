@@ -15,8 +15,8 @@ import pytest
 
 import cosmo
 from cosmo.io.model import Model
+from cosmo.viz import studio as studio_app
 from cosmo.viz.page import read_view
-from cosmo.viz.studio import app as studio_app
 from cosmo.viz.studio import live as studio_live
 from cosmo.viz.studio.live import LiveModel, Samples
 

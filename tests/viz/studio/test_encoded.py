@@ -17,7 +17,7 @@ from cosmo import ESZSL
 from cosmo.data import read_descriptions, read_image_folder
 from cosmo.data.glyphs import write_glyph_images
 from cosmo.io.model import Model, fit_model
-from cosmo.viz.studio import app as studio_app
+from cosmo.viz import studio as studio_app
 from cosmo.viz.studio.live import LiveModel
 
 PREDICT, PREVIEW, KEEP = "/api/predict", "/api/classes/preview", "/api/classes/keep"

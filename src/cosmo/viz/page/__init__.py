@@ -1,6 +1,427 @@
-"""The interactive page: `report.html` contains it, the studio serves it."""
+"""The interactive page: `write_report` writes it to a file, the studio serves it.
 
-from cosmo.viz.page.render import read_view, render_page
-from cosmo.viz.page.views import comparison_view, experiment_view, model_view, paper_view
+A view is the content of a page as JSON values, with one set per data set (`cosmo.viz.page.sets`). The page
+computes everything else from it (accuracies at any threshold, verdicts, smoothing), by the formulas of
+`cosmo.mixture` and `cosmo.metrics`.
+"""
 
-__all__ = ["comparison_view", "experiment_view", "model_view", "paper_view", "read_view", "render_page"]
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import cosmo
+from cosmo._core.files import write_atomic
+from cosmo.classifier.combinations import CalibratedStacking
+from cosmo.data import GZSLDataset
+from cosmo.evaluation.compare import CandidateResult
+from cosmo.evaluation.evaluate import ModelEvaluation
+from cosmo.evaluation.run import Experiment
+from cosmo.io.model import Model, card_text
+from cosmo.viz.page.render import (
+    FORMAT,
+    MAX_THUMBNAILS,
+    Arrays,
+    atlas_of_arrays,
+    atlas_of_files,
+    read_view,
+    render_page,
+)
+from cosmo.viz.page.sets import (
+    CHOSEN,
+    INTERVALS,
+    Way,
+    as_percent,
+    comparison_table,
+    curves_table,
+    published_points,
+    set_view,
+    way_name,
+)
+from cosmo.viz.text import MEASURES, accuracy_table, confusions_table, run_table, summary_table
+
+__all__ = [
+    "comparison_view",
+    "experiment_view",
+    "model_view",
+    "paper_view",
+    "read_view",
+    "render_page",
+    "write_report",
+]
+
+MAX_SAMPLES = 20_000  # of an evaluation; a page with more is slow to open
+_MAX_CHARACTERS = 400  # of a text
+
+
+def write_report(
+    experiment: Experiment,
+    folder: str | os.PathLike[str],
+    *,
+    summary: pd.DataFrame | None = None,
+    extra: dict[str, Any] | None = None,
+) -> Path:
+    """Write `results.json`, `curves.csv`, `plane.png` and `report.html`.
+
+    Each file is replaced atomically.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    folder : path
+        Created if it does not exist.
+    summary : DataFrame, optional
+        Summary of repetitions for the page, from `cosmo.evaluation.run.summarise`.
+    extra : dict, optional
+        Further entries of `results.json`.
+
+    Returns
+    -------
+    path : Path
+        Path of `report.html`.
+    """
+    from cosmo.viz.plots import ignore_missing_glyphs  # matplotlib is slow to import
+    from cosmo.viz.plots.plane import plot_plane
+
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    figure = plot_plane(experiment.evaluations, title=f"{experiment.dataset.name}: seen-unseen plane")
+    png = io.BytesIO()
+    with ignore_missing_glyphs():
+        figure.savefig(png, format="png", dpi=150)
+    page = render_page(experiment_view(experiment, summary))
+    results = {**experiment.to_dict(), **(extra or {})}
+    write_atomic(target / "results.json", json.dumps(results, indent=2).encode())
+    write_atomic(target / "curves.csv", _curves(experiment).encode())
+    write_atomic(target / "plane.png", png.getvalue())
+    write_atomic(target / "report.html", page.encode())
+    return target / "report.html"
+
+
+def _curves(experiment: Experiment) -> str:
+    """Return all points of all curves as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["method", "threshold", "acc_ts", "acc_tr", "acc_h"])
+    for one in experiment.evaluations:
+        curve = one.curve
+        for point in zip(curve.thresholds, curve.acc_ts, curve.acc_tr, curve.acc_h, strict=True):
+            writer.writerow([one.name, *(float(value) for value in point)])
+    return text.getvalue()
+
+
+def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None) -> dict[str, Any]:
+    """Return the view of a run: all ways of combining the experts, on test.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    summary : DataFrame, optional
+        Summary of repetitions, from `cosmo.evaluation.run.summarise`.
+
+    Returns
+    -------
+    view : dict
+
+    Examples
+    --------
+    >>> from cosmo.data import load_glyphs
+    >>> from cosmo.evaluation.run import run_experiment
+    >>> view = experiment_view(run_experiment(load_glyphs(n_classes=40, samples_per_class=12)))
+    >>> view["title"], [curve["name"] for curve in view["sets"][0]["curves"]][-1]
+    ('Generalized zero-shot learning on glyphs', 'COSMO')
+    """
+    run, data, test = experiment.to_dict(), experiment.dataset, experiment.test
+    about, settings, facts = run["dataset"], run["settings"], run["facts"]
+    parameters = ", ".join(f"{name} {value:.3g}" for name, value in run["unseen_expert"].items())
+    unseen_expert = f"{settings['unseen']} ({parameters})" if parameters else settings["unseen"]
+    tables = [run_table(experiment).page(CHOSEN, INTERVALS)]
+    if summary is not None:
+        tables.append(summary_table(summary).page("Curves and samples are those of the first seed."))
+    arrays = Arrays()
+    ways = [
+        Way(name, rule, test, experiment.model.validation_outputs_)
+        for name, rule in experiment.fitted.items()
+    ]
+    rows = np.concatenate([np.sort(data.split.test_seen), np.sort(data.split.test_unseen)])
+    one = set_view(
+        arrays,
+        data.name,
+        ways,
+        test.classes,
+        facts=[
+            ("samples", f"{about['samples']}, of which {len(test)} are for test"),
+            ("features", str(about["features"])),
+            ("classes", f"{about['seen_classes']} seen, {about['unseen_classes']} unseen"),
+            ("attributes", str(about["attributes"])),
+            (
+                "seen expert",
+                f"{settings['seen']}: {as_percent(facts['seen_expert_accuracy'])} correct on test rows of "
+                "seen classes, among seen classes",
+            ),
+            (
+                "unseen expert",
+                f"{unseen_expert}: T1 {as_percent(facts['zsl_t1'])} on test rows of unseen classes, among "
+                "unseen classes",
+            ),
+            ("gate", f"{settings['gate']}: {_detection(facts, 'gate')}"),
+            ("max-softmax", f"for comparison: {_detection(facts, 'max_softmax')}"),
+            ("smoothing", settings["smoothing"]),
+            ("seed", str(settings["seed"])),
+        ],
+        tables=tables,
+        samples=_dataset_samples(data, rows),
+    )
+    lead = (
+        f"{about['samples']} samples with {about['features']} features; {about['seen_classes']} seen "
+        f"classes, and {about['unseen_classes']} unseen classes with a description of {about['attributes']} "
+        f"attributes only. {CHOSEN}"
+    )
+    return _view("run", f"Generalized zero-shot learning on {data.name}", lead, arrays, [one])
+
+
+def _detection(facts: Mapping[str, float | None], gate: str) -> str:
+    auc, fpr = (as_percent(facts[f"{gate}_{measure}"]) for measure in ("auc", "fpr95"))
+    return f"on Gating-Val AUC {auc}, FPR at 95 % TPR {fpr}"
+
+
+def model_view(
+    model: Model,
+    evaluation: ModelEvaluation | None = None,
+    *,
+    kind: Literal["evaluation", "studio"] = "studio",
+    name: str = "samples",
+    items: Any = None,
+) -> dict[str, Any]:
+    """Return the view of a model: on labelled samples, or on the validation stage in its file.
+
+    Parameters
+    ----------
+    model : Model
+    evaluation : ModelEvaluation, optional
+        At most `MAX_SAMPLES` of its samples are shown. Without it the validation stage is shown, whose
+        classes have no names.
+    kind : {"evaluation", "studio"}, default="studio"
+    name : str, default="samples"
+        Name of the samples.
+    items : sequence of texts or of image paths, optional
+        The samples before encoding, in the order of `evaluation`. The studio shows them in this order; the
+        page of an evaluation of many images begins with some of all classes, because only these have
+        thumbnails.
+
+    Returns
+    -------
+    view : dict
+
+    Examples
+    --------
+    >>> from cosmo.data import load_glyphs
+    >>> from cosmo.io.model import fit_model
+    >>> data = load_glyphs(n_classes=40, samples_per_class=12)
+    >>> train = data.split.trainval
+    >>> model = fit_model(data.features[train], data.labels[train], data.descriptions)
+    >>> model_view(model)["sets"][0]["classes"]["names"][-1]
+    'held-out class 9'
+    """
+    card = model.card()
+    facts = [
+        (label, card_text({label: value}).removeprefix(label).strip())
+        for label, value in card.items()
+        if value not in (None, [])
+    ]
+    arrays = Arrays()
+    if evaluation is None:
+        one = _validation_set(arrays, model, facts)
+        title, what = str(card.get("data") or "model"), "Validation stage, with held-out classes as unseen"
+    else:
+        one = _evaluation_set(arrays, model, evaluation, facts, name, items, spread=kind == "evaluation")
+        title, what = name, f"Evaluated on {len(evaluation.predictions)} samples"
+        if len(evaluation.predictions) > MAX_SAMPLES:
+            what += f"; {MAX_SAMPLES} of them are shown"
+    lead = (
+        f"{what}. The model has {card['seen classes']} seen classes and {card['unseen classes']} unseen "
+        "classes, which have a description only."
+    )
+    return _view(kind, f"Generalized zero-shot learning: {title}", lead, arrays, [one])
+
+
+def _validation_set(arrays: Arrays, model: Model, facts: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return curve and gate of the validation stage; its file has no class names and probabilities."""
+    fitted = model.cosmo.combination_
+    record = fitted.summary(model.cosmo.validation_outputs_)
+    classes = [f"seen class {k + 1}" for k in range(record.n_seen)]
+    classes += [f"held-out class {k + 1}" for k in range(record.n_unseen)]
+    way = Way("COSMO", fitted, record, record)
+    return {**set_view(arrays, "validation", [way], classes, facts=facts), "stage": "validation"}
+
+
+def _evaluation_set(
+    arrays: Arrays,
+    model: Model,
+    evaluation: ModelEvaluation,
+    facts: Sequence[tuple[str, str]],
+    name: str,
+    items: Any,
+    *,
+    spread: bool,
+) -> dict[str, Any]:
+    rows = _evenly_spaced(len(evaluation.outputs), MAX_SAMPLES)
+    if spread and _item_kind(model, items) == "images":
+        first = _evenly_spaced(len(rows), MAX_THUMBNAILS)
+        rows = np.concatenate([rows[first], np.delete(rows, first)])
+    outputs = evaluation.outputs[rows]
+    fitted = model.cosmo.combination_
+    record = fitted.summary(model.cosmo.validation_outputs_)
+    expert = type(model.cosmo.experts_.unseen).__name__
+    alone = CalibratedStacking(0.0).fit(outputs)
+    ways = [Way(f"{expert} alone", alone, outputs), Way("COSMO", fitted, outputs, record)]
+    present = np.unique(outputs.labels)
+    return set_view(
+        arrays,
+        name,
+        ways,
+        outputs.classes,
+        counted=(int((present < outputs.n_seen).sum()), int((present >= outputs.n_seen).sum())),
+        facts=facts,
+        tables=[
+            accuracy_table(evaluation).page(MEASURES, "Classes without samples do not count.", INTERVALS),
+            confusions_table(evaluation).page(),
+        ],
+        descriptions=model.texts,
+        samples=_item_samples(model, items, rows),
+    )
+
+
+def _evenly_spaced(n: int, most: int) -> NDArray[np.intp]:
+    """Return at most `most` of `n` positions, evenly spaced."""
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.intp)
+
+
+def comparison_view(
+    name: str, results: Mapping[str, Sequence[CandidateResult]], tables: Mapping[str, pd.DataFrame]
+) -> dict[str, Any]:
+    """Return the view of several experts, with one set per kind of descriptions.
+
+    The main curve is that of the method with the best Acc_H on validation.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set.
+    results : dict of sequences of CandidateResult
+        Results of each method by kind of descriptions, from `cosmo.evaluation.compare.compare`.
+    tables : dict of DataFrame
+        Its tables, by kind of descriptions.
+
+    Returns
+    -------
+    view : dict
+    """
+    arrays, sets = Arrays(), []
+    for descriptions, methods in results.items():
+        best = max(methods, key=_validation_acc_h)
+        ways = [
+            Way(way_name(one.name, way), rule, one.test, one.validation, one.name)
+            for one in methods
+            for way, rule in one.fitted.items()
+        ]
+        table = tables[descriptions]
+        sets.append(
+            set_view(
+                arrays,
+                f"{name}, {descriptions}" if len(results) > 1 else name,
+                ways,
+                methods[0].test.classes,
+                main=next(way for way in ways if way.combination is best.fitted["COSMO"]),
+                facts=[("descriptions", descriptions), ("methods", ", ".join(one.name for one in methods))],
+                tables=[comparison_table(table)],
+                points=published_points(table),
+            )
+        )
+    lead = (
+        f"{sum(map(len, results.values()))} zero-shot experts: alone, with calibrated stacking (CS) and "
+        f"inside COSMO, with figures published on other features. {CHOSEN} The page opens with the method "
+        "that has the best Acc_H on validation."
+    )
+    return _view("comparison", f"Comparison of methods on {name}", lead, arrays, sets)
+
+
+def _validation_acc_h(result: CandidateResult) -> float:
+    rule = result.fitted["COSMO"]
+    return rule.curve(result.validation).at(rule.operating_point_.threshold).acc_h
+
+
+def paper_view(sets: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]:
+    """Return the view of the paper's planes.
+
+    Parameters
+    ----------
+    sets : sequence of dict
+        Arguments of `set_view` after `arrays`, per data set.
+    command : str
+        Command line that made them.
+
+    Returns
+    -------
+    view : dict
+    """
+    arrays = Arrays()
+    lead = (
+        f"The seen-unseen planes of the paper, by `{command}`; its tables and figures are in paper.html. "
+        f"{CHOSEN}"
+    )
+    shown = [set_view(arrays, **{"tables": [curves_table(one["ways"])], **one}) for one in sets]
+    return _view("paper", "COSMO: the paper's planes", lead, arrays, shown)
+
+
+def _view(
+    kind: str, title: str, lead: str, arrays: Arrays, sets: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "kind": kind,
+        "title": title,
+        "lead": lead,
+        "version": cosmo.__version__,
+        "arrays": arrays.entries,
+        "sets": list(sets),
+    }
+
+
+def _dataset_samples(data: GZSLDataset, rows: NDArray[np.intp]) -> dict[str, Any]:
+    names = None if data.sample_names is None else [_short(data.sample_names[row]) for row in rows]
+    texts = None if data.texts is None else [str(data.texts[row])[:_MAX_CHARACTERS] for row in rows]
+    pictures = None if data.images is None else atlas_of_arrays(np.asarray(data.images)[rows])
+    return {"names": names, "texts": texts, "pictures": pictures}
+
+
+def _item_kind(model: Model, items: Any) -> str | None:
+    """Return "text" or "images" if the samples can be shown, else None."""
+    if items is None or model.encoder_name is None or isinstance(items, np.ndarray | pd.DataFrame):
+        return None
+    return model.encoder.kind if all(isinstance(one, str | PurePath) for one in items) else None
+
+
+def _item_samples(model: Model, items: Any, rows: NDArray[np.intp]) -> dict[str, Any] | None:
+    """Return the texts or thumbnails of samples before encoding."""
+    kind = _item_kind(model, items)
+    if kind is None:
+        return None
+    shown = [items[row] for row in rows]
+    if kind == "text":
+        return {"texts": [text[:_MAX_CHARACTERS] for text in shown]}
+    return {"names": [_short(path) for path in shown], "pictures": atlas_of_files(shown)}
+
+
+def _short(path: Any) -> str:
+    """Return the last two parts of a path; the rest of it is private."""
+    return "/".join(PurePath(str(path)).parts[-2:])

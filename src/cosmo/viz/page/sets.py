@@ -13,19 +13,15 @@ from numpy.typing import NDArray
 
 from cosmo.classifier.combinations import Combination, GatedMixture
 from cosmo.data.splits import gating_split
-from cosmo.evaluation.evaluate import ModelEvaluation
 from cosmo.gates import ConfidenceGate, Gate
-from cosmo.metrics.accuracy import GZSLScores, fpr_at_tpr, gate_auc
+from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.viz.page.render import Arrays, to_json_value
+from cosmo.viz.text import MEASURES, Cell, TextTable
 
 _TOP = 5  # classes of each expert in a walk-through
-_MEASURES = (
-    "Acc_ts: accuracy on unseen classes; Acc_tr: on seen classes; both per class, predicted among all "
-    "classes, in percent. Acc_H: their harmonic mean. AUSUC: area under the exact seen-unseen curve."
-)
 CHOSEN = "Operating points were chosen on held-out training data; the test set was opened once."
-_INTERVALS = "Intervals (95 %) resample rows within classes."
+INTERVALS = "Intervals (95 %) resample rows within classes."
 
 Table = dict[str, Any]
 
@@ -218,52 +214,6 @@ def _best(proba: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
     return columns, np.take_along_axis(proba, columns, axis=1)
 
 
-def results_table(results: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the table of `Experiment.to_dict()["results"]`."""
-    return {
-        "title": "Ways of combining the experts, on test",
-        "columns": ["method", "Acc_ts", "Acc_tr", "Acc_H", "95 % interval", "AUSUC", "95 % interval"],
-        "rows": [
-            [
-                row["name"],
-                *(_rounded(100 * row[name]) for name in GZSLScores._fields),
-                _interval(row["acc_h_95"]),
-                _rounded(100 * row["ausuc"]),
-                _interval(row["ausuc_95"]),
-            ]
-            for row in results
-        ],
-        "note": f"{_MEASURES} {CHOSEN} {_INTERVALS}",
-    }
-
-
-def accuracies_table(evaluation: ModelEvaluation) -> Table:
-    """Return the accuracies of a model, with intervals."""
-    measures = zip(
-        ("Acc_ts (unseen)", "Acc_tr (seen)", "Acc_H", "AUSUC"),
-        (*evaluation.scores, evaluation.ausuc),
-        (*evaluation.intervals, evaluation.ausuc_interval),
-        strict=True,
-    )
-    return {
-        "title": "Accuracies",
-        "columns": ["measure", "percent", "95 % interval"],
-        "rows": [[label, _rounded(100 * value), _interval(around)] for label, value, around in measures],
-        "note": f"{_MEASURES} Classes without samples do not count. {_INTERVALS}",
-    }
-
-
-def confusions_table(evaluation: ModelEvaluation) -> Table:
-    """Return the most frequent confusions of a model."""
-    confusions = evaluation.confusions.head(20).to_numpy().tolist()
-    return {
-        "title": "Most frequent confusions",
-        "columns": ["true class", "predicted", "times"],
-        "rows": [[str(truth), str(predicted), times] for truth, predicted, times in confusions],
-        "note": "At the operating point of the model.",
-    }
-
-
 def _rounded(value: float) -> float | None:
     return to_json_value(round(float(value), 6))
 
@@ -271,34 +221,6 @@ def _rounded(value: float) -> float | None:
 def as_percent(share: float | None) -> str:
     """Return a fraction as text."""
     return "unknown" if share is None else f"{100 * share:.1f} %"
-
-
-def _interval(around: Sequence[float | None]) -> str:
-    low, high = (to_json_value(value) for value in around)
-    return "" if low is None or high is None else f"{100 * low:.1f} – {100 * high:.1f}"
-
-
-def summary_table(summary: pd.DataFrame) -> Table:
-    """Return the table of `cosmo.evaluation.run.summarise`."""
-    columns = ("Acc_ts", "Acc_tr", "Acc_H", "AUSUC")
-
-    def cell(row: pd.Series, block: str, name: str) -> str:
-        return f"{row[block, name]:.1f} ± {row['±' if block == 'mean' else 'lead ±', name]:.1f}"
-
-    return {
-        "title": "Means of the repetitions",
-        "columns": ["method", *columns, "lead in Acc_H", "lead in AUSUC"],
-        "rows": [
-            [
-                str(method),
-                *(cell(row, "mean", name) for name in columns),
-                *("" if method == summary.index[-1] else cell(row, "lead", name) for name in columns[2:]),
-            ]
-            for method, row in summary.iterrows()
-        ],
-        "note": "Percent, ± 95 % interval over seeds; lead: the last row minus the row, seed by seed. Curves "
-        "and samples are those of the first seed.",
-    }
 
 
 def comparison_table(table: pd.DataFrame) -> Table:
@@ -329,7 +251,7 @@ def comparison_table(table: pd.DataFrame) -> Table:
             ]
             for _, row in table.iterrows()
         ],
-        "note": f"{_MEASURES} T1: unseen samples among unseen classes. {_INTERVALS} CPU s: choosing "
+        "note": f"{MEASURES} T1: unseen samples among unseen classes. {INTERVALS} CPU s: choosing "
         "parameters and training, both stages. Published figures are on other features (ResNet-101), so only "
         f"order and rough size compare. {' '.join(f'{note}.' for note in notes)}".strip(),
     }
@@ -356,14 +278,10 @@ def published_points(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def curves_table(ways: Sequence[Way]) -> Table:
     """Return the accuracies at the chosen operating points."""
-    rows = []
+    rows: list[list[Cell]] = []
     for way in ways:
         curve = way.combination.curve(way.outputs)
         at = curve.at(way.combination.operating_point_.threshold)
-        rows.append([way.name, *(_rounded(100 * value) for value in (*at, curve.area))])
-    return {
-        "title": "At the chosen points, on test",
-        "columns": ["method", "Acc_ts", "Acc_tr", "Acc_H", "AUSUC"],
-        "rows": rows,
-        "note": _MEASURES,
-    }
+        rows.append([way.name, *(float(100 * value) for value in (*at, curve.area))])
+    columns = ["method", "Acc_ts", "Acc_tr", "Acc_H", "AUSUC"]
+    return TextTable("At the chosen points, on test", columns, rows, [MEASURES]).page()

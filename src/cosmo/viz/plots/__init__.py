@@ -1,19 +1,120 @@
-"""Figures as matplotlib `Figure` objects; the same data give the same file."""
+"""Colours, line styles, short names and files of all figures."""
 
-from cosmo.viz.plots.plane import PlanePanel, PublishedPoint, plot_plane, plot_planes, published_points
-from cosmo.viz.plots.splits import plot_hold_out, plot_splits
-from cosmo.viz.plots.style import save_figure
-from cosmo.viz.plots.walkthrough import plot_gates, plot_walkthrough
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib
+from matplotlib.backend_bases import RendererBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from cosmo._core.files import write_atomic
 
 __all__ = [
-    "PlanePanel",
-    "PublishedPoint",
-    "plot_gates",
-    "plot_hold_out",
-    "plot_plane",
-    "plot_planes",
-    "plot_splits",
-    "plot_walkthrough",
-    "published_points",
+    "LINES",
+    "SEEN",
+    "UNSEEN",
+    "Line",
+    "freeze_layout",
+    "ignore_missing_glyphs",
     "save_figure",
+    "shorten",
 ]
+
+SEEN, UNSEEN = "#0072B2", "#D55E00"
+"""Colours of the two domains, by Okabe and Ito: distinct for readers with any colour vision."""
+
+
+class Line(NamedTuple):
+    """Style of a curve; the dashes distinguish curves without colour."""
+
+    colour: str
+    dashes: str | tuple[float, tuple[float, ...]]
+    width: float
+
+
+LINES = (
+    Line("#0072B2", "-", 2.2),
+    Line("#E69F00", (0, (5, 1.5)), 1.8),
+    Line("#009E73", (0, (5, 1.5, 1, 1.5)), 1.6),
+    Line("#CC79A7", (0, (1, 1.2)), 1.8),
+    Line("#56B4E9", (0, (9, 2)), 1.6),
+    Line("#D55E00", (0, (3, 1.2, 1, 1.2, 1, 1.2)), 1.6),
+    Line("#000000", "-", 1.0),
+    Line("#999999", (0, (2.5, 1.5)), 1.6),
+)
+"""Line styles, the strongest first."""
+
+
+@contextmanager
+def ignore_missing_glyphs() -> Iterator[None]:
+    """Context manager that silences matplotlib's warning about characters that its font lacks."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        yield
+
+
+def freeze_layout(figure: Figure) -> RendererBase:
+    """Compute the layout and fix it, so that pixel positions stay valid; return the renderer."""
+    canvas = FigureCanvasAgg(figure)
+    with ignore_missing_glyphs():
+        figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return canvas.get_renderer()  # type: ignore[no-untyped-call]
+
+
+def shorten(name: object, width: int = 24) -> str:
+    """Return a name on one line, its middle omitted beyond `width` characters.
+
+    Examples
+    --------
+    >>> shorten("Black_throated_Blue_Warbler", 16)
+    'Black_th…Warbler'
+    >>> shorten(7)
+    '7'
+    """
+    text = " ".join(str(name).split())
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> tuple[Path, Path]:
+    """Write a figure as `path` + ".png" and `path` + ".svg", the same bytes each time.
+
+    Parameters
+    ----------
+    figure : Figure
+    path : path
+        Without suffix, in an existing folder.
+    dpi : int, default=150
+        Resolution of the PNG.
+
+    Returns
+    -------
+    png, svg : Path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [file.name for file in save_figure(Figure(), Path(folder, "plane"))]
+    ['plane.png', 'plane.svg']
+    """
+    target = Path(path)
+    files = target.with_name(f"{target.name}.png"), target.with_name(f"{target.name}.svg")
+    png, svg = io.BytesIO(), io.BytesIO()
+    with ignore_missing_glyphs(), matplotlib.rc_context({"svg.hashsalt": "cosmo"}):
+        figure.savefig(png, format="png", dpi=dpi, metadata={"Software": None})
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    for file, content in zip(files, (png, svg), strict=True):
+        write_atomic(file, content.getvalue())
+    return files

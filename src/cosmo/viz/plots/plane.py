@@ -18,7 +18,7 @@ from cosmo.evaluation.compare import published_numbers
 from cosmo.evaluation.run import Evaluation
 from cosmo.metrics.accuracy import GZSLScores, harmonic_mean
 from cosmo.mixture.curve import CurvePoint, SeenUnseenCurve
-from cosmo.viz.plots.style import LINES, Line, freeze_layout, shorten
+from cosmo.viz.plots import LINES, Line, freeze_layout, shorten
 
 __all__ = ["Kind", "PlanePanel", "PublishedPoint", "plot_plane", "plot_planes", "published_points"]
 

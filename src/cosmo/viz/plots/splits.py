@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cosmo._core.validation import as_class_index
 from cosmo.data.dataset import Split
 from cosmo.data.splits import HoldOut, Protocol
-from cosmo.viz.plots.style import freeze_layout
+from cosmo.viz.plots import freeze_layout
 
 __all__ = ["plot_hold_out", "plot_splits"]
 

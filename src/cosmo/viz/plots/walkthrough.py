@@ -16,7 +16,7 @@ from scipy.stats import rankdata
 from cosmo.classifier.explain import Explanation
 from cosmo.evaluation.gates import GateResult
 from cosmo.mixture.smoothing import conditional, total_probability
-from cosmo.viz.plots.style import SEEN, UNSEEN, shorten
+from cosmo.viz.plots import SEEN, UNSEEN, shorten
 
 __all__ = ["plot_gates", "plot_walkthrough"]
 

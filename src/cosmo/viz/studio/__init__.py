@@ -1,1 +1,315 @@
-"""`cosmo studio`: the page of a live model, served on this machine (extra "studio")."""
+"""Web application of the studio: the page, and the requests that it sends to the live model."""
+
+from __future__ import annotations
+
+import io
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
+from PIL import Image
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cosmo.viz.page.render import content_security_policy
+from cosmo.viz.studio.auth import Authentication, allowed_hosts
+from cosmo.viz.studio.live import LiveModel
+
+MAX_BODY_BYTES = 10_000_000
+MAX_PIXELS = 50_000_000
+MAX_TEXT, MAX_DESCRIPTION, MAX_NAME = 20_000, 5_000, 200  # characters
+_BYTES_PER_NUMBER = 32
+_MAX_CONNECTIONS = 500
+_SHUTDOWN_SECONDS = 2
+_ALL_ADDRESSES = ("0.0.0.0", "::", "")
+_LARGEST = 3.4e38  # of single precision
+#: Accepted images: media type, and the only decoder of Pillow that may read them.
+_IMAGES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP"}
+# Characters that break lines or reverse the direction of text make a name look like another one.
+_MISLEADING = frozenset("\u2028\u2029\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def _check_name(name: str) -> str:
+    if any(letter < " " or "\x7f" <= letter <= "\x9f" or letter in _MISLEADING for letter in name):
+        raise ValueError("must not contain control or direction characters")
+    return name
+
+
+def _text(most: int) -> StringConstraints:
+    return StringConstraints(strip_whitespace=True, min_length=1, max_length=most)
+
+
+_Number = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Sample(_Body):
+    """A sample to classify: a text, or a row of features."""
+
+    text: Annotated[str, _text(MAX_TEXT)] | None = None
+    features: list[_Number] | None = None
+
+
+class NewClass(_Body):
+    """A class to add: its name, and a sentence or a number per attribute."""
+
+    name: Annotated[str, _text(MAX_NAME), AfterValidator(_check_name)]
+    description: Annotated[str, _text(MAX_DESCRIPTION)] | None = None
+    values: list[_Number] | dict[str, _Number] | None = None
+
+
+def make_app(live: LiveModel, *, token: str, hosts: Iterable[str], cookie: str = "cosmo") -> Authentication:
+    """Return the application behind its authentication.
+
+    Parameters
+    ----------
+    live : LiveModel
+    token, hosts, cookie
+        See `Authentication`.
+
+    Examples
+    --------
+    >>> import asyncio, httpx
+    >>> from cosmo.data import load_glyphs
+    >>> from cosmo.io.model import fit_model
+    >>> data = load_glyphs(n_classes=40, samples_per_class=12)
+    >>> train = data.split.trainval
+    >>> live = LiveModel(fit_model(data.features[train], data.labels[train], data.descriptions))
+    >>> app = make_app(live, token="secret", hosts=["studio"])
+    >>> async def get():
+    ...     server = httpx.ASGITransport(app)
+    ...     async with httpx.AsyncClient(transport=server, base_url="http://studio") as client:
+    ...         return (await client.get("/api/health", headers={"X-Cosmo-Token": "secret"})).json()
+    >>> asyncio.run(get())
+    {'ok': True}
+    """
+    max_body = max(MAX_BODY_BYTES, _BYTES_PER_NUMBER * max(live.n_features, len(live.attributes or [])))
+    routes = _Routes(live, max_body)
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    add = partial(app.add_api_route, response_model=None)
+    add("/", routes.page, methods=["GET"])
+    add("/api/health", lambda: {"ok": True}, methods=["GET"])
+    add("/api/view", routes.view, methods=["GET"])
+    add("/api/model", routes.model, methods=["GET"])
+    add("/api/predict", routes.predict, methods=["POST"])
+    add("/api/classes/preview", routes.preview, methods=["POST"])
+    add("/api/classes/keep", routes.keep, methods=["POST"])
+    add("/api/classes/undo", routes.undo, methods=["POST"])
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(ValidationError, _validation_error)
+    app.add_exception_handler(Exception, _internal_error)
+    return Authentication(_limit_body(app, max_body), token, hosts, cookie)
+
+
+class _Routes:
+    """One method per address. FastAPI runs those that are not `async` in its thread pool."""
+
+    def __init__(self, live: LiveModel, max_body: int) -> None:
+        self._live, self._max_body = live, max_body
+
+    def page(self) -> Response:
+        live = self._live
+        limits = {
+            "upload_bytes": self._max_body,
+            "text": MAX_TEXT,
+            "description": MAX_DESCRIPTION,
+            "name": MAX_NAME,
+        }
+        page = live.page(
+            {
+                "api": "/api",
+                "takes": live.takes,
+                "features": live.n_features,
+                "described_by": live.described_by,
+                "attributes": live.attributes,
+                "samples": live.has_samples,
+                "limits": limits,
+            }
+        )
+        policy = f"{content_security_policy(live=True)}; frame-ancestors 'none'"
+        return HTMLResponse(page, headers={"Content-Security-Policy": policy})
+
+    def view(self) -> Response:
+        return PlainTextResponse(self._live.view())
+
+    def model(self) -> Response:
+        folder = tempfile.TemporaryDirectory()
+        path = Path(folder.name, "model.cosmo")
+        self._live.save(path)
+        cleanup = BackgroundTask(folder.cleanup)
+        return FileResponse(
+            path, filename=path.name, media_type="application/octet-stream", background=cleanup
+        )
+
+    async def predict(self, request: Request) -> dict[str, Any]:
+        start = time.perf_counter()
+        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        body = await request.body()
+        if media_type in _IMAGES:
+            predicted = await run_in_threadpool(self._predict_image, body, _IMAGES[media_type])
+        elif media_type == "application/json":
+            predicted = await run_in_threadpool(self._predict_json, body)
+        else:
+            raise HTTPException(415, f"the Content-Type must be application/json or {', '.join(_IMAGES)}")
+        return {**predicted, "milliseconds": round(1000 * (time.perf_counter() - start), 1)}
+
+    def _predict_json(self, body: bytes) -> dict[str, Any]:
+        sample = Sample.model_validate_json(body)
+        if sample.features is not None:
+            return self._live.predict(sample.features)
+        takes = self._live.takes
+        if takes != "text" or sample.text is None:
+            example = "an image as the body" if takes == "images" else f'JSON with the field "{takes}"'
+            raise HTTPException(422, f"this model takes {takes}: send {example}")
+        return self._live.predict(self._live.encode(sample.text))
+
+    def _predict_image(self, body: bytes, decoder: str) -> dict[str, Any]:
+        if self._live.takes != "images":
+            raise HTTPException(415, f"this model takes {self._live.takes}, not images: send JSON")
+        _check_image(body, decoder)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "image")  # The encoder reads it exactly as `cosmo predict` does.
+            path.write_bytes(body)
+            row = self._live.encode(path)
+        return self._live.predict(row)
+
+    def preview(self, new_class: NewClass) -> dict[str, Any]:
+        return self._live.preview(new_class.name, self._description(new_class))
+
+    def keep(self, new_class: NewClass) -> dict[str, Any]:
+        self._live.add_class(new_class.name, self._description(new_class))
+        return self._classes()
+
+    def undo(self) -> dict[str, Any]:
+        self._live.reset()
+        return self._classes()
+
+    def _description(self, new_class: NewClass) -> str | list[float]:
+        attributes = self._live.attributes
+        if attributes is None:
+            if new_class.description is None or new_class.values is not None:
+                raise HTTPException(422, "classes of this model have a description in words")
+            return new_class.description
+        values = new_class.values
+        if isinstance(values, dict) and values.keys() == set(attributes):
+            values = [values[name] for name in attributes]
+        if (
+            not isinstance(values, list)
+            or len(values) != len(attributes)
+            or new_class.description is not None
+        ):
+            raise HTTPException(
+                422, f"classes of this model have {len(attributes)} values, one per attribute"
+            )
+        return values
+
+    def _classes(self) -> dict[str, Any]:
+        live = self._live
+        return {"classes": live.names, "kept": live.added, "n_seen": live.n_seen}
+
+
+def _check_image(content: bytes, decoder: str) -> None:
+    """Raise unless the header is that of an image of the expected format and of moderate size."""
+    too_large = HTTPException(413, f"the image has more than {MAX_PIXELS:,} pixels")
+    try:
+        with Image.open(io.BytesIO(content), formats=[decoder]) as image:
+            width, height = image.size
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise too_large from error
+    except Exception as error:  # Decoders raise many types on damaged files.
+        raise HTTPException(422, f"the image is not a readable {decoder} file") from error
+    if width * height > MAX_PIXELS:
+        raise too_large
+
+
+def _limit_body(app: ASGIApp, most: int) -> ASGIApp:
+    """Return middleware that raises as soon as a body is larger than `most` bytes."""
+
+    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
+        size = 0
+
+        async def receive_counted() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > most:
+                raise HTTPException(413, f"the request is larger than {most:,} bytes")
+            return message
+
+        await app(scope, receive_counted, send)
+
+    return limited
+
+
+async def _http_error(_request: Request, error: Any) -> Response:
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+async def _validation_error(_request: Request, error: Any) -> Response:
+    """Return the first error of a request body, with the name of the field."""
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"] if part != "body")
+    message = f"{field}: {first['msg']}" if field else first["msg"]
+    return JSONResponse({"error": message[:300]}, 422)
+
+
+async def _internal_error(_request: Request, _error: Exception) -> Response:
+    return JSONResponse({"error": "internal error; see the terminal where `cosmo studio` runs"}, 500)
+
+
+def serve(
+    live: LiveModel,
+    listener: socket.socket,
+    *,
+    host: str,
+    token: str,
+    open_browser: Callable[[str], object] | None = None,
+) -> None:
+    """Serve the studio until a signal stops it.
+
+    Parameters
+    ----------
+    live : LiveModel
+    listener : socket
+        Bound and listening.
+    host : str
+        Address that the socket is bound to.
+    token : str
+    open_browser : callable, optional
+        Called with a one-time token.
+    """
+    port = listener.getsockname()[1]
+    hosts = () if host in _ALL_ADDRESSES else allowed_hosts(host, port)
+    # Cookies are shared by all ports of a host: two studios need two names.
+    app = make_app(live, token=token, hosts=hosts, cookie=f"cosmo_{port}")
+    if open_browser is not None:
+        open_browser(app.one_time_token())
+    config = uvicorn.Config(
+        app,
+        loop="asyncio",
+        http="h11",
+        ws="none",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,  # It would contain the token.
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_MAX_CONNECTIONS,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+    )
+    uvicorn.Server(config).run(sockets=[listener])

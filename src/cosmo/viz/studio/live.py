@@ -25,9 +25,8 @@ from cosmo.data.tables import match_labels
 from cosmo.encoders import ENCODERS, Encoder
 from cosmo.evaluation.evaluate import ModelEvaluation, evaluate_model
 from cosmo.io.model import Model
-from cosmo.viz.page import model_view, render_page
+from cosmo.viz.page import MAX_SAMPLES, model_view, render_page
 from cosmo.viz.page.render import compress
-from cosmo.viz.page.views import MAX_SAMPLES
 
 MAX_ADDED = 100  # classes
 _TOP = 5  # classes of each expert
