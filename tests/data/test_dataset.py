@@ -134,7 +134,7 @@ class TestBadSplits:
         ],
     )
     def test_overlapping_rows(self, one: str, other: str, rows: dict[str, list[int]]):
-        self.bad(f"split.{one} and split.{other} share 1 rows, the first is row [45]", **rows)
+        self.bad(f"split.{one} and split.{other} share 1 rows, such as row [45]", **rows)
 
     @pytest.mark.parametrize("part", sorted(ROWS))
     def test_rows_out_of_range(self, part: str):

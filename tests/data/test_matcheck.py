@@ -171,7 +171,7 @@ READ_MUTATIONS = """
 import sys
 from pathlib import Path
 from cosmo.data import DataError
-from cosmo.data._matfile import field_names, read_mat
+from cosmo.data._matfile import read_mat
 
 path, fields = Path(sys.argv[1]), sys.argv[2].split(",")
 n_read = n_refused = 0
@@ -180,7 +180,6 @@ with path.open("r+b", buffering=0) as file:
         for mutation in {byte ^ 1, byte ^ 2, byte ^ 16, byte ^ 128, 0, 255} - {byte}:
             file.seek(place)
             file.write(bytes([mutation]))
-            field_names(path)
             try:
                 read_mat(path, fields)
                 n_read += 1

@@ -11,7 +11,7 @@ from scipy.io import loadmat, savemat
 
 from cosmo.data import DataError
 from cosmo.data import _matfile as matfile
-from cosmo.data._matfile import cell_array, field_names, read_mat, storable, write_mat_files
+from cosmo.data._matfile import cell_array, read_mat, storable, write_mat_files
 
 
 def save_hdf5(path: Path, fields: dict[str, Any]) -> None:
@@ -43,19 +43,13 @@ class TestReading:
         np.testing.assert_array_equal(file.numbers("x"), np.arange(6.0).reshape(2, 3))
 
     def test_absent_field(self, path: Path) -> None:
-        with pytest.raises(
-            DataError, match=r"a\.mat: z is missing; the file has x, y: is it the right file\?"
-        ):
-            read_mat(path, ["z"]).numbers("z")
-
-    def test_names_of_the_fields(self, path: Path) -> None:
-        assert field_names(path) == ["x", "y"]
+        with pytest.raises(DataError, match=r"a\.mat: z is missing; of the known fields, the file has x"):
+            read_mat(path, ["x", "z"]).numbers("z")
 
     @pytest.mark.parametrize("content", [b"", b"no", b"\x89HDF\r\n\x1a\n", b"not a mat file" * 40])
     def test_another_kind_of_file(self, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "a.mat"
         path.write_bytes(content)
-        assert field_names(path) == []
         with pytest.raises(
             DataError, match=r"a\.mat: cannot be read as a MATLAB file \(.*\); it is damaged, truncated"
         ):

@@ -122,7 +122,7 @@ class TestRefusals:
             (
                 "descriptions.csv",
                 b"class,a\ncat,x\n",
-                "descriptions.csv: 'cat', column 'a' is 'x', not a number",
+                "descriptions.csv: 'cat', column 'a' is 'x', not a finite number",
             ),
             ("descriptions.csv", b"animal,a\ncat,1\n", "the first column must be called class"),
             ("descriptions.csv", b"class,a\ncat,1\ndog,2\n", "'fox'"),

@@ -90,10 +90,10 @@ class TestBothStages:
 
 
 FAULTS = [
-    ({"rows": None}, r"rows_test\.npz: rows is missing; the file has seen_classes, unseen_classes, y"),
-    ({"y": None}, r"rows_test\.npz: y is missing"),
-    ({"seen_classes": None}, r"rows_test\.npz: seen_classes is missing"),
-    ({"unseen_classes": None}, r"rows_test\.npz: unseen_classes is missing"),
+    ({"rows": None}, r"rows_test\.npz: no array rows; there are y, seen_classes, unseen_classes"),
+    ({"y": None}, r"rows_test\.npz: no array y"),
+    ({"seen_classes": None}, r"rows_test\.npz: no array seen_classes"),
+    ({"unseen_classes": None}, r"rows_test\.npz: no array unseen_classes"),
     ({"rows": [0, 6, 1]}, r"rows_test\.npz: rows has the number 0; numbers are 1-based: add 1"),
     ({"rows": [[4], [6], [1]]}, r"rows_test\.npz: rows must be a list of integers, got int64 \(3, 1\)"),
     ({"rows": [4.0, 6.0, 1.5]}, r"rows_test\.npz: rows must be a list of integers, got float64"),
@@ -105,7 +105,7 @@ FAULTS = [
     ({"y": ["4", "1", "2"]}, r"rows_test\.npz: y must be a list of integers"),
     ({"seen_val_seed": [1, 2]}, r"rows_test\.npz: seen_val_seed must be one integer"),
     ({"seen_classes": [1, 2, 7]}, r"pred_gzsl_test\.npz: pred_test has shape \(3, 5\), .*class ids up to 7"),
-    ({"proba": PROBA["test"][:2]}, r"pred_gzsl_test\.npz: pred_test has shape \(2, 5\), but .*lists 3 rows"),
+    ({"proba": PROBA["test"][:2]}, r"pred_gzsl_test\.npz: pred_test has shape \(2, 5\), but .*has 3 rows"),
     ({"proba": PROBA["test"][0]}, r"pred_gzsl_test\.npz: pred_test must be a numeric matrix"),
     ({"proba": [["a"] * 5] * 3}, r"pred_gzsl_test\.npz: pred_test must be a numeric matrix"),
     ({"proba": np.eye(3, 5) - 1}, r"pred_gzsl_test\.npz: pred_test has a negative value in row 0; logits"),
@@ -132,14 +132,12 @@ class TestFaults:
             seen_classes=nothing,
             unseen_classes=nothing,
         )
-        with pytest.raises(DataError, match=r"lists 0 rows and class ids up to 0"):
+        with pytest.raises(DataError, match=r"has 0 rows and class ids up to 0"):
             read_predictions(folder, "test")
 
     def test_entry_of_the_wrong_name(self, folder: Path) -> None:
         np.savez(folder / "pred_gzsl_test.npz", pred_val=PROBA["test"])
-        with pytest.raises(
-            DataError, match=r"pred_gzsl_test\.npz: pred_test is missing; the file has pred_val"
-        ):
+        with pytest.raises(DataError, match=r"pred_gzsl_test\.npz: no array pred_test; there are pred_val"):
             read_predictions(folder, "test")
 
     @pytest.mark.parametrize("file", ["rows_test.npz", "pred_gzsl_test.npz"])

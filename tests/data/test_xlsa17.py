@@ -266,8 +266,8 @@ class TestAttributeNames:
 
 STRUCT = np.array([(1.0,)], dtype=[("a", "f8")])
 SAMPLE_FAULTS = [
-    ({"features": None}, r"features is missing; the file has image_files, labels: is it the right file"),
-    ({"labels": None}, r"labels is missing; the file has features, image_files"),
+    ({"features": None}, r"features is missing; .* the file has labels, image_files"),
+    ({"labels": None}, r"labels is missing; .* the file has features, image_files"),
     ({"features": cells([1.0])}, r"features must be a full matrix of real numbers, got a cell array"),
     ({"features": np.array(["abc"])}, r"features must be a full matrix of real numbers, got text"),
     ({"features": STRUCT}, r"features must be a full matrix of real numbers, got a struct"),
@@ -292,12 +292,12 @@ SAMPLE_FAULTS = [
     ({"labels": column([*LABELS[1:], np.inf], float)}, r"labels points to class inf of 4"),
     ({"labels": column([0, *LABELS[1:]])}, r"labels has the index 0; indices are 1-based: add 1"),
     ({"labels": column([-3, *LABELS[1:]], int)}, r"labels has the index -3; indices are 1-based"),
-    ({"labels": column([5, *LABELS[1:]])}, r"labels points to class 5 of 4; take both files from the same"),
+    ({"labels": column([5, *LABELS[1:]])}, r"labels points to class 5 of 4; is it of this data set"),
     ({"image_files": cells(["a"])}, r"image_files has 1 names for 8 labels; correct or drop it"),
     ({"image_files": column(LABELS)}, r"image_files must be a cell array of character vectors, got numbers"),
 ]
 CLASS_FAULTS = [
-    ({"att": None}, r"att is missing; the file has allclasses_names, original_att, test_seen_loc"),
+    ({"att": None}, r"att is missing; .* has allclasses_names, original_att, trainval_loc"),
     ({"allclasses_names": None}, r"allclasses_names is missing"),
     ({"trainval_loc": None}, r"trainval_loc is missing"),
     ({"test_seen_loc": None}, r"test_seen_loc is missing"),
@@ -346,7 +346,7 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"labels": None}, r"labels is missing; the file has features, image_files: is it"),
+            ({"labels": None}, r"labels is missing; .* the file has features, image_files"),
             ({"labels": cells(CLASSES)}, r"labels must be a full matrix of real numbers, got a cell array"),
             ({"labels": column([0, *LABELS[1:]])}, r"labels has the index 0; indices are 1-based"),
             ({"features": np.ones((8, 3))}, r"features must have 8 columns, .*save its transpose"),
@@ -411,36 +411,14 @@ class TestFaults:
 
 
 class TestMissingFiles:
-    def test_the_only_candidate_is_named(self, folder: Path, save: Any) -> None:
-        (folder / "res101.mat").unlink()
-        save(folder / "res50.mat", sample_fields())
-        with pytest.raises(
-            DataError,
-            match=r'res101\.mat: no such file; .* has att_splits.mat, res50.mat: try features="res50"',
-        ):
+    def test_files_in_the_folder_are_listed(self, folder: Path) -> None:
+        (folder / "res101.mat").rename(folder / "res50.mat")
+        listed = r"res101\.mat: no such file; .* folder: att_splits.mat, res50.mat; name one by features"
+        with pytest.raises(DataError, match=listed):
             read_xlsa17(folder)
-
-    def test_several_candidates_are_listed(self, folder: Path) -> None:
-        savemat(folder / "sent_splits.mat", class_fields())
-        with pytest.raises(DataError, match=r'try descriptions="att_splits" or descriptions="sent_splits"$'):
-            read_xlsa17(folder, descriptions="x")
-
-    def test_no_candidate(self, folder: Path) -> None:
-        (folder / "res101.mat").unlink()
-        (folder / "broken.mat").write_bytes(b"no")
-        savemat(folder / "labels.mat", {"labels": column(LABELS)})
-        with pytest.raises(DataError, match=r"none with the field features; read_xlsa17_split reads labels"):
-            read_xlsa17(folder)
-        with pytest.raises(DataError, match=r'try labels="labels"$'):
-            read_xlsa17_split(folder)
-
-    def test_parent_folder(self, tmp_path: Path) -> None:
-        (tmp_path / "CUB").mkdir()
-        with pytest.raises(DataError, match=r"the folder has no \.mat files \(folders inside: CUB\)"):
-            read_xlsa17(tmp_path)
 
     def test_no_folder(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match=r"res101\.mat: no such file; the folder does not exist either"):
+        with pytest.raises(DataError, match=r"res101\.mat: no such file; .* folder: none"):
             read_xlsa17(tmp_path / "nowhere")
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import h5py
 import numpy as np
 from numpy.typing import NDArray
-from scipy.io import loadmat, savemat, whosmat
+from scipy.io import loadmat, savemat
 from scipy.io.matlab import matfile_version
 
 from cosmo._core.files import replace_files
@@ -47,21 +47,9 @@ def read_mat(path: Path, fields: Sequence[str]) -> MatFile:
         values = _load_hdf5(path, fields) if h5py.is_hdf5(path) else _load(path, fields)
     except Exception as error:  # depends on where the file is damaged
         raise DataError(
-            f"{path}: cannot be read as a MATLAB file ({type(error).__name__}: {error}); it is damaged, "
-            "truncated or of another kind: download it again"
+            f"{path}: cannot be read as a MATLAB file ({error}); it is damaged, truncated or of another kind"
         ) from error
     return MatFile(path, values)
-
-
-def field_names(path: Path) -> list[str]:
-    """Return the fields of a file, for a message; none if it cannot be read."""
-    try:
-        if h5py.is_hdf5(path):
-            with h5py.File(path, "r") as file:
-                return sorted(field for field in file if not field.startswith("#"))
-        return sorted(field for field, *_ in whosmat(path, appendmat=False))
-    except Exception:  # as in read_mat
-        return []
 
 
 @dataclass(frozen=True)
@@ -78,9 +66,7 @@ class MatFile:
         """Return a dense matrix of real numbers."""
         values = self._value(field)
         if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiu":
-            raise self.error(
-                field, f"must be a full matrix of real numbers, got {_kind(values)}; convert it in MATLAB"
-            )
+            raise self.error(field, f"must be a full matrix of real numbers, got {_kind(values)}; convert it")
         return values
 
     def matrix(self, field: str, n_columns: int, entries: str) -> NDArray[Any]:
@@ -107,13 +93,10 @@ class MatFile:
         if fractional.size:
             raise self.error(field, f"must hold whole numbers, got {fractional[0]}; round or drop it")
         if values.min() < 1:
-            raise self.error(
-                field, f"has the index {values.min():g}; indices are 1-based: add 1 to all of them"
-            )
+            raise self.error(field, f"has the index {values.min():g}; indices are 1-based: add 1 to all")
         if values.max() > largest:
             raise self.error(
-                field,
-                f"points to {noun} {values.max():.0f} of {largest}; take both files from the same data set",
+                field, f"points to {noun} {values.max():.0f} of {largest}; is it of this data set?"
             )
         return values.astype(np.intp) - 1
 
@@ -124,13 +107,13 @@ class MatFile:
             return [text.rstrip() for text in cells.ravel().tolist()]
         if not isinstance(cells, np.ndarray) or cells.dtype != object:
             raise self.error(
-                field, f"must be a cell array of character vectors, got {_kind(cells)}; use cellstr in MATLAB"
+                field, f"must be a cell array of character vectors, got {_kind(cells)}; use cellstr"
             )
         texts = [_text(cell) for cell in cells.ravel(order="F")]
         if None in texts:
             place = texts.index(None) + 1
             raise self.error(
-                field, f"must hold character vectors only, entry {place} is not one; use cellstr in MATLAB"
+                field, f"must hold character vectors only, entry {place} is not one; use cellstr"
             )
         return [text for text in texts if text is not None]
 
@@ -140,8 +123,8 @@ class MatFile:
 
     def _value(self, field: str) -> Any:
         if field not in self.fields:
-            present = ", ".join(field_names(self.path)) or "none"
-            raise self.error(field, f"is missing; the file has {present}: is it the right file?")
+            present = ", ".join(self.fields) or "none"
+            raise self.error(field, f"is missing; of the known fields, the file has {present}")
         return self.fields[field]
 
 

@@ -213,9 +213,7 @@ def _check_npz(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
     for member in members:
         # The memory that other methods need is up to the file.
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise DataError(
-                f"{path}: {member.filename!r} is compressed by another method than those of np.savez"
-            )
+            raise DataError(f"{path}: {member.filename!r} is compressed by another method; use np.savez")
         total += member.file_size
     if total > limit:
         raise _too_large(path, limit)

@@ -80,7 +80,7 @@ class Split:
             common = np.intersect1d(getattr(self, one), getattr(self, other))
             if common.size:
                 raise DataError(
-                    f"split.{one} and split.{other} share {common.size} rows, the first is row {common[0]}"
+                    f"split.{one} and split.{other} share {common.size} rows, such as row {common[0]}"
                 )
         trained = np.unique(codes[self.trainval])
         both = np.intersect1d(trained, codes[self.test_unseen])
@@ -98,10 +98,7 @@ class Split:
         if self.train is not None and self.val is not None:
             both = np.intersect1d(codes[self.train], codes[self.val])
             if both.size:
-                raise DataError(
-                    f"a class is in both split.train and split.val: {listed(classes[both])}; "
-                    "they divide the seen classes"
-                )
+                raise DataError(f"a class is in both split.train and split.val: {listed(classes[both])}")
             for name, rows in (("train", self.train), ("val", self.val)):
                 leaked = np.setdiff1d(codes[rows], trained)
                 if leaked.size:
@@ -189,10 +186,7 @@ class GZSLDataset:
         """
         if self.features.min(initial=0) < 0:
             row, column = np.argwhere(self.features < 0)[0]
-            raise DataError(
-                f"{self.name}: row {row}, column {column} is negative, so there are no square roots; leave "
-                "the features as they are"
-            )
+            raise DataError(f"{self.name}: row {row}, column {column} is negative and has no square root")
         names = ("labels", "descriptions", "split", "sample_names", "images", "texts", "name")
         unchanged: dict[str, Any] = {name: getattr(self, name) for name in names}
         return GZSLDataset(np.sqrt(self.features), **unchanged)

@@ -157,9 +157,6 @@ def fetch(
     if sha256 is not None and re.fullmatch("[0-9a-fA-F]{64}", sha256) is None:
         raise ValueError(f"a SHA-256 checksum has 64 hexadecimal digits, got {sha256!r}")
     addresses = [*urls, *(archive.urls if archive else ())]
-    for url in addresses:
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
-            raise ValueError(f"{url!r} is not an address; it must begin with https:// or http://")
     filename = Path(unquote(urlsplit(archive.urls[0] if archive else urls[0]).path)).name
     if not filename or filename == "..":
         raise ValueError(f"{urls[0]!r} does not end in the name of a file")

@@ -198,8 +198,7 @@ def glyph_features(images: NDArray[np.uint8]) -> NDArray[np.float32]:
         raise ValueError(f"images must be uint8 (0 is black, 255 is white), got {pixels.dtype}")
     if pixels.ndim != 3 or min(pixels.shape[1:]) < 2 * _CELLS:
         raise ValueError(
-            "images must have shape (n, height, width) or (height, width) with sides of at least "
-            f"{2 * _CELLS} pixels, got {np.shape(images)}"
+            f"images must be (n, height, width), sides at least {2 * _CELLS}, got {np.shape(images)}"
         )
     features = np.empty((len(pixels), _CELLS * _CELLS * (_ORIENTATIONS + 1)), dtype=np.float32)
     for start in range(0, len(pixels), _BATCH):

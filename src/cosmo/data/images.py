@@ -224,8 +224,7 @@ def _from_array(values: NDArray[Any]) -> Image.Image:
     is_image = values.ndim == 2 or (values.ndim == 3 and values.shape[2] in (3, 4))
     if values.dtype != np.uint8 or not is_image or not values.size:
         raise ItemError(
-            "an image array must be uint8 of shape (height, width) or (height, width, 3), "
-            f"got {values.dtype} {values.shape}"
+            f"an image array must be uint8 (height, width[, 3]), got {values.dtype} {values.shape}"
         )
     return Image.fromarray(values)
 

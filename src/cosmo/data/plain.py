@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cosmo._core.files import replace_files
 from cosmo.data._tablefile import read_npz
 from cosmo.data.dataset import DataError, GZSLDataset, Split
+from cosmo.data.tables import as_descriptions
 
 __all__ = ["read_plain", "write_plain"]
 
@@ -167,9 +168,7 @@ def _check_same(kind: str, read: list[Any], written: Iterable[Any], file: str) -
 
 def _check_exists(path: Path) -> None:
     if not path.is_file():
-        raise DataError(
-            f"{path}: no such file; a plain data set has {_FEATURES}, {_DESCRIPTIONS} and {_SPLIT}"
-        )
+        raise DataError(f"{path}: no such file; there must be {_FEATURES}, {_DESCRIPTIONS} and {_SPLIT}")
 
 
 def _read_table(path: Path) -> pd.DataFrame:
@@ -187,30 +186,16 @@ def _read_table(path: Path) -> pd.DataFrame:
 def _read_descriptions(path: Path, integer: bool) -> pd.DataFrame:
     table = _read_table(path)
     if table.columns[0] not in ("class", "label") or table.shape[1] < 2:
-        raise DataError(
-            f"{path}: the first column must be called class, and others describe it; got {table.columns[0]!r}"
-        )
+        raise DataError(f"{path}: the first column must be called class, and others describe it")
     classes, cells = table.iloc[:, 0], table.iloc[:, 1:]
-    numbers = cells.apply(pd.to_numeric, errors="coerce")
-    wrong = np.argwhere(numbers.isna())
-    if len(wrong):
-        row, column = wrong[0]
-        raise DataError(
-            f"{path}: {classes[row]!r}, column {cells.columns[column]!r} is {cells.iat[row, column]!r}, "
-            "not a number; correct it"
-        )
-    values = np.array([[float(cell) for cell in row] for row in cells.to_numpy()], dtype=np.float32)
     try:
         index = pd.Index([int(label) for label in classes] if integer else classes.tolist())
     except ValueError as error:
         raise DataError(f"{path}: classes must be integers, as y in {_FEATURES}: {error}") from error
-    columns: Any = cells.columns.tolist()
-    if all("::" in name for name in columns):
-        pairs = [tuple(name.split("::", 1)) for name in columns]
-        columns = pd.MultiIndex.from_tuples(pairs, names=["group", "attribute"])
-    elif columns == [str(place) for place in range(len(columns))]:
-        columns = pd.RangeIndex(len(columns))
-    return pd.DataFrame(values, index=index, columns=columns)
+    descriptions = as_descriptions(index, cells, path)
+    if descriptions.columns.tolist() == [str(place) for place in range(cells.shape[1])]:
+        descriptions.columns = pd.RangeIndex(cells.shape[1])
+    return descriptions
 
 
 def _read_split(path: Path) -> Split:

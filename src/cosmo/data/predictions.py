@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -85,32 +85,35 @@ def read_predictions(folder: str | os.PathLike[str], stage: Literal["val", "test
     """
     if stage not in ("val", "test"):
         raise ValueError(f"stage must be 'val' or 'test', got {stage!r}")
-    about = _Archive.load(Path(folder, f"rows_{stage}.npz"))
-    rows, y = about.ids("rows") - 1, about.ids("y")
-    seen, unseen = about.ids("seen_classes"), about.ids("unseen_classes")
-    for entry, ids in (("rows", rows), ("seen_classes and unseen_classes", np.concatenate([seen, unseen]))):
-        if len(np.unique(ids)) != len(ids):
-            raise about.error(entry, "must be unique; drop the repetitions")
+    path, predicted = Path(folder, f"rows_{stage}.npz"), Path(folder, f"pred_gzsl_{stage}.npz")
+    names = ("rows", "y", "seen_classes", "unseen_classes")
+    about = _load(path, names, ["seen_val_seed"])
+    rows, y, seen, unseen = (_ids(about, name, path) for name in names)
     classes = np.sort(np.concatenate([seen, unseen]))
+    for entry, ids in (("rows", rows), ("seen_classes and unseen_classes", classes)):
+        if len(np.unique(ids)) != len(ids):
+            raise DataError(f"{path}: {entry} must be unique; drop the repetitions")
     if len(y) != len(rows) or not np.isin(y, classes).all():
-        raise about.error("y", f"must be a class of the stage for each of the {len(rows)} rows; correct it")
-
-    predicted = _Archive.load(Path(folder, f"pred_gzsl_{stage}.npz"))
-    values = predicted.probabilities(f"pred_{stage}")
-    if len(values) != len(rows) or not classes.size or values.shape[1] <= classes[-1]:
-        raise predicted.error(
-            f"pred_{stage}",
-            f"has shape {values.shape}, but {about.path.name} lists {len(rows)} rows and class ids up to "
-            f"{classes.max(initial=0)} (column 0 is a dummy); take both files from the same expert",
+        raise DataError(
+            f"{path}: y must be a class of the stage for each of the {len(rows)} rows; correct it"
         )
-    return StagePredictions(
-        rows=rows,
-        y=y,
-        seen_classes=seen,
-        unseen_classes=unseen,
-        proba=pd.DataFrame(values[:, classes].astype(np.float32), index=rows, columns=classes),
-        seed=about.seed("seen_val_seed"),
-    )
+    seed = about.get("seen_val_seed")
+    if seed is not None and (seed.size != 1 or seed.dtype.kind not in "iu"):
+        raise DataError(f"{path}: seen_val_seed must be one integer, got {seed.dtype} {seed.shape}")
+    entry = f"pred_{stage}"
+    try:
+        values = check_probabilities(_load(predicted, [entry])[entry], name=entry, joint=True)
+    except DataError:
+        raise
+    except ValueError as error:
+        raise DataError(f"{predicted}: {error}; expected probabilities, not scores") from error
+    if len(values) != len(rows) or not classes.size or values.shape[1] <= classes[-1]:
+        raise DataError(
+            f"{predicted}: {entry} has shape {values.shape}, but {path.name} has {len(rows)} rows and class "
+            f"ids up to {classes.max(initial=0)} (column 0 is a dummy); take both files from the same expert"
+        )
+    proba = pd.DataFrame(values[:, classes].astype(np.float32), index=rows - 1, columns=classes)
+    return StagePredictions(rows - 1, y, seen, unseen, proba, None if seed is None else int(seed.item()))
 
 
 def stack_predictions(
@@ -163,51 +166,17 @@ def stack_predictions(
     return stacked
 
 
-@dataclass(frozen=True)
-class _Archive:
-    """Arrays of an npz file, with errors that name the file."""
+def _load(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
+    if not path.is_file():
+        others = ", ".join(sorted(other.name for other in path.parent.glob("*.npz"))) or "none"
+        raise DataError(f"{path}: no such file; .npz files in that folder: {others}")
+    return read_npz(path, required, optional)
 
-    path: Path
-    entries: dict[str, NDArray[Any]]
 
-    @classmethod
-    def load(cls, path: Path) -> _Archive:
-        if not path.is_file():
-            others = ", ".join(sorted(other.name for other in path.parent.glob("*.npz"))) or "none"
-            raise DataError(f"{path}: no such file; .npz files in that folder: {others}")
-        return cls(path, read_npz(path))
-
-    def error(self, entry: str, problem: str) -> DataError:
-        return DataError(f"{self.path}: {entry} {problem}")
-
-    def entry(self, entry: str) -> NDArray[Any]:
-        if entry not in self.entries:
-            has = ", ".join(sorted(self.entries)) or "nothing"
-            raise self.error(entry, f"is missing; the file has {has}: is it the right file?")
-        return self.entries[entry]
-
-    def ids(self, entry: str) -> NDArray[np.intp]:
-        values = self.entry(entry)
-        if values.ndim != 1 or values.dtype.kind not in "iu":
-            raise self.error(
-                entry, f"must be a list of integers, got {values.dtype} {values.shape}; convert it"
-            )
-        if values.size and values.min() < 1:
-            raise self.error(
-                entry, f"has the number {values.min()}; numbers are 1-based: add 1 to all of them"
-            )
-        return values.astype(np.intp)
-
-    def seed(self, entry: str) -> int | None:
-        if entry not in self.entries:
-            return None
-        values = self.entries[entry]
-        if values.size != 1 or values.dtype.kind not in "iu":
-            raise self.error(entry, f"must be one integer, got {values.dtype} {values.shape}; correct it")
-        return int(values.item())
-
-    def probabilities(self, entry: str) -> NDArray[Any]:
-        try:
-            return check_probabilities(self.entry(entry), name=entry, joint=True)
-        except ValueError as error:
-            raise DataError(f"{self.path}: {error}; expected probabilities, not scores") from error
+def _ids(arrays: Mapping[str, NDArray[Any]], entry: str, path: Path) -> NDArray[np.intp]:
+    values = arrays[entry]
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        raise DataError(f"{path}: {entry} must be a list of integers, got {values.dtype} {values.shape}")
+    if values.size and values.min() < 1:
+        raise DataError(f"{path}: {entry} has the number {values.min()}; numbers are 1-based: add 1 to all")
+    return values.astype(np.intp)

@@ -127,9 +127,7 @@ def read_samples(
     except DataError as error:
         if "no column for features" not in str(error):
             raise
-        raise DataError(
-            f"{error}; name the column of texts (text, --text) or images (image, --image)"
-        ) from error
+        raise DataError(f"{error}; name the column of texts (--text) or images (--image)") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +307,7 @@ def _choose_columns(
     if not features or n_features not in (None, len(features)):
         raise DataError(
             f"{source}: {len(features)} columns of numbers, but rows of {n_features or 'some'} features are "
-            "needed; --keep columns that are not features, or drop them"
+            "needed; --keep or drop others"
         )
     return list(features)
 

@@ -83,7 +83,7 @@ class HoldOut:
             rows = np.asarray(getattr(self, name))
             if rows.ndim != 1 or len(rows) == 0 or rows.dtype.kind not in "iu" or rows.min() < 0:
                 raise ValueError(
-                    f"{name} must be a non-empty list of row numbers from 0, got {rows.dtype} {rows.shape}"
+                    f"{name} must be a non-empty list of row numbers, got {rows.dtype} {rows.shape}"
                 )
             object.__setattr__(self, name, rows.astype(np.intp))
         if len(np.unique(np.concatenate([self.seen_train, self.gzsl_val]))) != len(self):
@@ -294,10 +294,7 @@ class Protocol:
         if rows.dtype.kind not in "iu":
             raise TypeError(f"rows must be row numbers, got {rows.dtype}; use np.flatnonzero on a mask")
         if self.opened:
-            raise SealedTestError(
-                "the test set of this protocol is open, so fitting and selection are over; "
-                "start again with a new Protocol"
-            )
+            raise SealedTestError("the test set is open, so fitting is over; start again with a new Protocol")
         outside = np.setdiff1d(rows, self.dataset.split.trainval)
         if outside.size:
             raise SealedTestError(

@@ -116,9 +116,7 @@ def read_features(
     path = Path(source)
     if path.suffix not in ARRAY_SUFFIXES:
         if labels is not None:
-            raise DataError(
-                f"{path}: labels in a file of their own go with .npy; a table has them in a column"
-            )
+            raise DataError(f"{path}: labels in a file of their own go with .npy; use a column of the table")
         return _from_table(read_table(path), str(path), label, features)
     X, y = load_arrays(path)
     if path.suffix == ".npy" and labels is not None:
@@ -172,9 +170,7 @@ def read_texts(
     )
     column = find_column(table, text, TEXT_NAMES, where, "text")
     if column is None:
-        raise DataError(
-            f"{where}: no column is called text; name the column of the texts, one of {shown_columns(table)}"
-        )
+        raise DataError(f"{where}: no column is called text; name one of {shown_columns(table)}")
     texts = table[column].tolist()
     for row, value in enumerate(texts, start=1):
         if not isinstance(value, str) or not value.strip():
@@ -225,12 +221,10 @@ def read_descriptions(path: str | os.PathLike[str]) -> pd.DataFrame | pd.Series:
         raise DataError(f"{path}: the only column is {column!r}; add columns that describe the classes")
     texts = [name for name in rest.columns if not has_numbers(rest[name])]
     if texts and rest.shape[1] > 1:
-        raise DataError(
-            f"{path}: column {texts[0]!r} has no numbers; give numbers only, or one column of texts only"
-        )
+        raise DataError(f"{path}: column {texts[0]!r} has no numbers; give numbers only, or one text only")
     if texts:
         return _texts(classes, rest[texts[0]].tolist(), path)
-    return _numbers(classes, rest, path)
+    return as_descriptions(classes, rest, path)
 
 
 def match_labels(labels: Iterable[Hashable], classes: pd.Index) -> pd.Index:
@@ -347,9 +341,7 @@ def _from_mapping(document: dict[str, Any], path: Path) -> pd.DataFrame | pd.Ser
     kinds = {type(value) for value in document.values()}
     if len(kinds) > 1 or not kinds <= {str, list, dict}:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise DataError(
-            f"{path}: every class needs a text, or every class a list or an object of numbers, got {names}"
-        )
+        raise DataError(f"{path}: classes need all a text, or all a list or object of numbers; got {names}")
     classes = pd.Index([*document])
     if kinds == {str}:
         return _texts(classes, [*document.values()], path)
@@ -359,7 +351,7 @@ def _from_mapping(document: dict[str, Any], path: Path) -> pd.DataFrame | pd.Ser
         if size != longest:
             raise DataError(f"{path}: {name!r} has {size} numbers, others {longest}; all need the same")
     rows: list[Any] = [*document.values()]
-    return _numbers(classes, pd.DataFrame(rows), path)
+    return as_descriptions(classes, pd.DataFrame(rows), path)
 
 
 def _texts(classes: pd.Index, texts: list[Any], path: Path) -> pd.Series:
@@ -370,7 +362,8 @@ def _texts(classes: pd.Index, texts: list[Any], path: Path) -> pd.Series:
     return pd.Series(texts, index=classes, name="description")
 
 
-def _numbers(classes: pd.Index, table: pd.DataFrame, path: Path) -> pd.DataFrame:
+def as_descriptions(classes: pd.Index, table: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Return a table of numbers by class; columns `group::attribute` get two levels."""
     _check_unique(classes, path)
     numbers = as_numbers(table, str(path), classes.tolist())
     numbers.index = classes

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo._core.validation import check_descriptions, check_features
-from cosmo.data._matfile import MatFile, cell_array, field_names, read_mat, storable, write_mat_files
+from cosmo.data._matfile import MatFile, cell_array, read_mat, storable, write_mat_files
 from cosmo.data.dataset import DataError, GZSLDataset, Split
 
 __all__ = ["known_groups", "read_xlsa17", "read_xlsa17_split", "write_xlsa17"]
@@ -104,8 +104,8 @@ def read_xlsa17(
     GZSLDataset('pets': 5 samples x 4 features, 2 seen + 1 unseen classes, 2 attributes)
     """
     folder = Path(folder)
-    samples = _open(folder, features, "features", _SAMPLE_FIELDS, holds="features")
-    described = _open(folder, descriptions, "descriptions", _CLASS_FIELDS, holds="att")
+    samples = _open(folder, features, "features", _SAMPLE_FIELDS)
+    described = _open(folder, descriptions, "descriptions", _CLASS_FIELDS)
     classes = _class_names(described)
     codes = samples.positions("labels", len(classes), "class")
     name = folder.resolve().name if name is None else name
@@ -141,8 +141,8 @@ def read_xlsa17_split(
         Row numbers in the order of the file.
     """
     folder = Path(folder)
-    samples = _open(folder, labels, "labels", ("labels",), holds="labels")
-    described = _open(folder, descriptions, "descriptions", _CLASS_FIELDS, holds="allclasses_names")
+    samples = _open(folder, labels, "labels", ("labels",))
+    described = _open(folder, descriptions, "descriptions", _CLASS_FIELDS)
     classes = _class_names(described)
     codes = samples.positions("labels", len(classes), "class")
     return classes.take(codes), _split(described, codes, classes)
@@ -200,27 +200,12 @@ def known_groups(dataset: str, n_attributes: int) -> pd.MultiIndex | None:
     return pd.MultiIndex.from_arrays([groups, numbers.astype(str)], names=["group", "attribute"])
 
 
-def _open(folder: Path, stem: str, option: str, fields: Sequence[str], *, holds: str) -> MatFile:
+def _open(folder: Path, stem: str, option: str, fields: Sequence[str]) -> MatFile:
     path = folder / _mat_name(stem)
     if not path.is_file():
-        raise DataError(f"{path}: no such file; {_advice(folder, option, holds)}")
+        others = ", ".join(sorted(other.name for other in folder.glob("*.mat"))) or "none"
+        raise DataError(f"{path}: no such file; .mat files in that folder: {others}; name one by {option}")
     return read_mat(path, fields)
-
-
-def _advice(folder: Path, option: str, field: str) -> str:
-    """Return which file has a field, for a message."""
-    if not folder.is_dir():
-        return "the folder does not exist either"
-    files = sorted(folder.glob("*.mat"))
-    if not files:
-        folders = sorted(path.name for path in folder.iterdir() if path.is_dir())
-        return f"the folder has no .mat files (folders inside: {', '.join(folders) or 'none'})"
-    has = "the folder has " + ", ".join(path.name for path in files)
-    holders = [path.stem for path in files if field in field_names(path)]
-    if holders:
-        return f"{has}: try " + " or ".join(f'{option}="{holder}"' for holder in holders)
-    without = "; read_xlsa17_split reads labels and split alone" if field == "features" else ""
-    return f"{has}, none with the field {field}{without}"
 
 
 def _mat_name(stem: str) -> str:
