@@ -28,7 +28,7 @@ from cosmo.viz.page import paper_view
 from cosmo.viz.page.sets import Way
 from cosmo.viz.plots import save_figure
 from cosmo.viz.plots.plane import PlanePanel, plot_planes, published_points
-from cosmo.viz.plots.splits import plot_hold_out, plot_splits
+from cosmo.viz.plots.splits import plot_hold_out
 from cosmo.viz.plots.walkthrough import plot_walkthrough
 from cosmo.viz.text import TextTable
 
@@ -351,7 +351,8 @@ def draw_splits(runner: Runner, dataset: str) -> Figure:
     holding = runner.holdings[dataset]
     title = f"{dataset}: cross-validation splits"
     try:
-        return plot_splits(Protocol(runner.dataset(dataset), seed=holding.seed), title=title)
+        data = runner.dataset(dataset)
+        return plot_hold_out(data.labels, data.split, Protocol(data, seed=holding.seed).hold_out, title=title)
     except Missing:  # without features, a split with validation classes is enough
         labels, split = holding.split()
         if split.train is None:

@@ -193,16 +193,8 @@ def comparison_document(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-_GATE_COLUMNS = {
-    "auc": "AUC",
-    "fpr": "FPR95",
-    "ece": "ECE",
-    "scaled_ece": "scaled",
-    "acc_h": "H",
-    "test_auc": "test AUC",
-    "test_fpr": "test FPR95",
-    "test_acc_h": "test H",
-}
+_GATE_COLUMNS = {"auc": "AUC", "fpr": "FPR95", "ece": "ECE", "scaled_ece": "scaled", "acc_h": "H"}
+_GATE_COLUMNS |= {"test_auc": "test AUC", "test_fpr": "test FPR95", "test_acc_h": "test H"}
 
 
 def gate_table(results: Iterable[GateResult], *, descriptions: bool = False) -> TextTable:

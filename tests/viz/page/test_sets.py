@@ -54,20 +54,6 @@ class TestCurves:
                 expected = result.curve.acc_ts[point], result.curve.acc_tr[point]
                 assert accuracies(view, target, answers) == pytest.approx(expected)
 
-    def test_area(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
-        arrays, view = made
-        target = arrays[view["samples"]["target"]]
-        curve, result = view["curves"][-1], experiment.evaluations[-1]
-        flips, seen, unseen = (arrays[curve[part]] for part in ("flips", "seen", "unseen"))
-        edges = np.unique(flips)
-        points = [
-            accuracies(view, target, np.where(threshold > flips, unseen, seen))
-            for threshold in [-np.inf, *np.nextafter(edges, np.inf)]
-        ]
-        ts, tr = np.array(points).T
-        area = (np.diff(ts) * (tr[1:] + tr[:-1]) / 2).sum() + ts[0] * tr[0]
-        assert area == pytest.approx(result.ausuc)
-
     def test_operating_points(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
         for curve, result in zip(made[1]["curves"], experiment.evaluations, strict=True):
             assert (curve["threshold"], curve["softness"], curve["prior_weight"]) == result.point
@@ -176,29 +162,3 @@ class TestSamples:
         rows = np.concatenate([np.sort(data.split.test_seen), np.sort(data.split.test_unseen)])
         names = np.array(view["classes"]["names"])[arrays[view["samples"]["target"]]]
         assert list(names) == list(data.labels[rows])
-
-    def test_ways_on_other_samples(self, experiment: Experiment):
-        test = experiment.test
-        rule = CalibratedStacking(0.0).fit(test)
-        ways = [Way("first", rule, test[:-1]), Way("second", rule, test)]
-        with pytest.raises(ValueError, match="first and second are not on the same samples"):
-            set_view(Arrays(), "x", ways, test.classes)
-
-    def test_more_classes_than_two_bytes_count(self):
-        n = 70_000
-        outputs = ExpertOutputs(
-            pd.RangeIndex(n - 1),
-            pd.Index([n]),
-            np.eye(1, n - 1, n - 2),
-            np.array([[0.5]]),
-            target=np.array([n - 1]),
-        )
-        arrays = Arrays()
-        rule = GatedMixture(MaxSoftmaxGate(), smoothing="none")
-        rule.gate_, rule.operating_point_ = (
-            MaxSoftmaxGate(),
-            CalibratedStacking(0.0).fit(outputs).operating_point_,
-        )
-        found = set_view(arrays, "many", [Way("a", rule, outputs)], outputs.classes)
-        assert unpack(arrays.entries[found["samples"]["target"]]).tolist() == [n - 1]
-        assert arrays.entries[found["samples"]["target"]]["type"] == "u4"

@@ -132,11 +132,6 @@ def assert_nothing_overlaps(figure: Figure) -> None:
         assert not any(one.overlaps(other) for other in boxes[:i])
 
 
-@pytest.mark.parametrize("top", [1, 5])
-def test_nothing_overlaps(explanation: Explanation, top: int):
-    assert_nothing_overlaps(plot_walkthrough(explanation, 0, truth="seen 1", top=top))
-
-
 def test_long_names(explanation: Explanation, tmp_path: Path):
     names = ([f"$a_very {'long ' * 30}name {i}" for i in range(8)], [f"{'ß' * 90}{i}" for i in range(6)])
     long = explained(explanation.seen, explanation.unseen, explanation.p_unseen, names)
@@ -150,18 +145,3 @@ def test_numbers_as_classes_and_one_class_each():
     axes = plot_walkthrough(one, truth=7).axes
     assert list(shown(axes[1])) == ["▸ 7"]
     assert list(shown(axes[0])) == ["3"]
-
-
-def test_the_same_data_give_the_same_bytes(explanation: Explanation, tmp_path: Path):
-    first, second = (save_figure(plot_walkthrough(explanation, 0, top=2), tmp_path / name) for name in "ab")
-    assert [file.read_bytes() for file in first] == [file.read_bytes() for file in second]
-
-
-def test_wrong_inputs(explanation: Explanation):
-    with pytest.raises(IndexError, match="no sample 2"):
-        plot_walkthrough(explanation, 2)
-    with pytest.raises(ValueError, match="'nothing' is not among the 14 classes"):
-        plot_walkthrough(explanation, 0, truth="nothing")
-    stranger = explained(np.array([[1.0]]), np.array([[0.2]]), np.array([0.5]), (["a"], ["z"]))
-    with pytest.raises(ValueError, match="same samples and classes"):
-        plot_walkthrough(explanation, 0, other=stranger)

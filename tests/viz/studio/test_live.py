@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pandas as pd
 import pytest
 from starlette.exceptions import HTTPException
 
-import cosmo
 from cosmo import ESZSL
 from cosmo.evaluation.evaluate import evaluate_model
 from cosmo.experts import make_unseen_expert
@@ -141,16 +139,6 @@ class TestKeep:
         assert (live.names, live.added) == (names, [])
         assert live.predict(samples.rows[0]) == before
 
-    def test_saved(
-        self, live: LiveModel, model: Model, samples: Samples, new_class: list[float], tmp_path: Path
-    ):
-        live.add_class("between", new_class)
-        live.save(tmp_path / "m.cosmo")
-        found = cosmo.load(tmp_path / "m.cosmo")
-        expected = model.add_classes({"between": new_class})
-        np.testing.assert_array_equal(found.predict(samples.rows), expected.predict(samples.rows))
-        assert found.classes.index[-1] == "between"
-
     def test_views_follow(self, live: LiveModel, new_class: list[float]):
         before = decompress(live.view())
         live.add_class("between", new_class)
@@ -165,29 +153,6 @@ class TestKeep:
             with pytest.raises(HTTPException, match="there is a class 'between' already"):
                 call("between", new_class)
 
-    def test_survives_previews_at_the_same_time(self, live: LiveModel, new_class: list[float]):
-        failed: list[BaseException] = []
-        begin = threading.Barrier(6)
-
-        def work(k: int) -> None:
-            try:
-                begin.wait(10)
-                live.add_class(f"kept {k}", new_class)
-                for _ in range(3):
-                    live.preview(f"preview {k}", new_class)
-                live.predict(np.zeros(live.n_features))
-            except BaseException as error:
-                failed.append(error)
-
-        threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert failed == []
-        assert sorted(live.added) == [f"kept {k}" for k in range(6)]
-        assert live.names[-6:] == live.added
-
 
 class TestViews:
     def test_of_a_run(self, model: Model, new_class: list[float]):
@@ -198,11 +163,6 @@ class TestViews:
         assert decompress(live.view())["lead"].startswith(
             "One. Added classes (between) are in new predictions"
         )
-
-    def test_of_the_recorded_validation(self, model: Model):
-        view = decompress(LiveModel(model).view())
-        assert view["kind"] == "studio"
-        assert view["sets"][0]["stage"] == "validation"
 
     def test_of_many_samples(self, model: Model, samples: Samples):
         again = np.tile(np.arange(len(samples.rows)), 20_400 // len(samples.rows) + 1)

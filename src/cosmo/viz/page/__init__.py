@@ -7,13 +7,12 @@ computes everything else from it (accuracies at any threshold, verdicts, smoothi
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 
 import cosmo
 from cosmo._core.files import write_atomic
-from cosmo.classifier.combinations import CalibratedStacking
+from cosmo.classifier.combinations import CalibratedStacking, GatedMixture
 from cosmo.data import GZSLDataset
 from cosmo.evaluation.compare import CandidateResult
 from cosmo.evaluation.evaluate import ModelEvaluation
@@ -100,23 +99,16 @@ def write_report(
         figure.savefig(png, format="png", dpi=150)
     page = render_page(experiment_view(experiment, summary))
     results = {**experiment.to_dict(), **(extra or {})}
+    columns = ["thresholds", "acc_ts", "acc_tr", "acc_h"]
+    curves = pd.concat(
+        pd.DataFrame({"method": one.name, **{name: getattr(one.curve, name) for name in columns}})
+        for one in experiment.evaluations
+    ).rename(columns={"thresholds": "threshold"})
     write_atomic(target / "results.json", json.dumps(results, indent=2).encode())
-    write_atomic(target / "curves.csv", _curves(experiment).encode())
+    write_atomic(target / "curves.csv", curves.to_csv(index=False, lineterminator="\r\n").encode())
     write_atomic(target / "plane.png", png.getvalue())
     write_atomic(target / "report.html", page.encode())
     return target / "report.html"
-
-
-def _curves(experiment: Experiment) -> str:
-    """Return all points of all curves as CSV."""
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(["method", "threshold", "acc_ts", "acc_tr", "acc_h"])
-    for one in experiment.evaluations:
-        curve = one.curve
-        for point in zip(curve.thresholds, curve.acc_ts, curve.acc_tr, curve.acc_h, strict=True):
-            writer.writerow([one.name, *(float(value) for value in point)])
-    return text.getvalue()
 
 
 def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None) -> dict[str, Any]:
@@ -144,6 +136,7 @@ def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None)
     about, settings, facts = run["dataset"], run["settings"], run["facts"]
     parameters = ", ".join(f"{name} {value:.3g}" for name, value in run["unseen_expert"].items())
     unseen_expert = f"{settings['unseen']} ({parameters})" if parameters else settings["unseen"]
+    among = "correct on test rows of its own classes, among"
     tables = [run_table(experiment).page(CHOSEN, INTERVALS)]
     if summary is not None:
         tables.append(summary_table(summary).page("Curves and samples are those of the first seed."))
@@ -165,14 +158,9 @@ def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None)
             ("attributes", str(about["attributes"])),
             (
                 "seen expert",
-                f"{settings['seen']}: {as_percent(facts['seen_expert_accuracy'])} correct on test rows of "
-                "seen classes, among seen classes",
+                f"{settings['seen']}: {as_percent(facts['seen_expert_accuracy'])} {among} seen classes",
             ),
-            (
-                "unseen expert",
-                f"{unseen_expert}: T1 {as_percent(facts['zsl_t1'])} on test rows of unseen classes, among "
-                "unseen classes",
-            ),
+            ("unseen expert", f"{unseen_expert}: T1 {as_percent(facts['zsl_t1'])} {among} unseen classes"),
             ("gate", f"{settings['gate']}: {_detection(facts, 'gate')}"),
             ("max-softmax", f"for comparison: {_detection(facts, 'max_softmax')}"),
             ("smoothing", settings["smoothing"]),
@@ -208,15 +196,12 @@ def model_view(
     ----------
     model : Model
     evaluation : ModelEvaluation, optional
-        At most `MAX_SAMPLES` of its samples are shown. Without it the validation stage is shown, whose
-        classes have no names.
+        At most 20,000 of its samples are shown; without it the validation stage.
     kind : {"evaluation", "studio"}, default="studio"
     name : str, default="samples"
-        Name of the samples.
     items : sequence of texts or of image paths, optional
-        The samples before encoding, in the order of `evaluation`. The studio shows them in this order; the
-        page of an evaluation of many images begins with some of all classes, because only these have
-        thumbnails.
+        The samples before encoding. The studio shows them in this order; the page of an evaluation of many
+        images begins with some of all classes, because only these have thumbnails.
 
     Returns
     -------
@@ -274,9 +259,9 @@ def _evaluation_set(
     *,
     spread: bool,
 ) -> dict[str, Any]:
-    rows = _evenly_spaced(len(evaluation.outputs), MAX_SAMPLES)
+    rows = evenly_spaced(len(evaluation.outputs), MAX_SAMPLES)
     if spread and _item_kind(model, items) == "images":
-        first = _evenly_spaced(len(rows), MAX_THUMBNAILS)
+        first = evenly_spaced(len(rows), MAX_THUMBNAILS)
         rows = np.concatenate([rows[first], np.delete(rows, first)])
     outputs = evaluation.outputs[rows]
     fitted = model.cosmo.combination_
@@ -301,7 +286,7 @@ def _evaluation_set(
     )
 
 
-def _evenly_spaced(n: int, most: int) -> NDArray[np.intp]:
+def evenly_spaced(n: int, most: int) -> NDArray[np.intp]:
     """Return at most `most` of `n` positions, evenly spaced."""
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.intp)
 
@@ -328,7 +313,7 @@ def comparison_view(
     """
     arrays, sets = Arrays(), []
     for descriptions, methods in results.items():
-        best = max(methods, key=_validation_acc_h)
+        best = max(methods, key=lambda one: cast(GatedMixture, one.fitted["COSMO"]).validation_point_.acc_h)
         ways = [
             Way(way_name(one.name, way), rule, one.test, one.validation, one.name)
             for one in methods
@@ -355,11 +340,6 @@ def comparison_view(
     return _view("comparison", f"Comparison of methods on {name}", lead, arrays, sets)
 
 
-def _validation_acc_h(result: CandidateResult) -> float:
-    rule = result.fitted["COSMO"]
-    return rule.curve(result.validation).at(rule.operating_point_.threshold).acc_h
-
-
 def paper_view(sets: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]:
     """Return the view of the paper's planes.
 
@@ -375,26 +355,14 @@ def paper_view(sets: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any
     view : dict
     """
     arrays = Arrays()
-    lead = (
-        f"The seen-unseen planes of the paper, by `{command}`; its tables and figures are in paper.html. "
-        f"{CHOSEN}"
-    )
+    lead = f"The seen-unseen planes of the paper, by `{command}`; its tables and figures are in paper.html."
     shown = [set_view(arrays, **{"tables": [curves_table(one["ways"])], **one}) for one in sets]
-    return _view("paper", "COSMO: the paper's planes", lead, arrays, shown)
+    return _view("paper", "COSMO: the paper's planes", f"{lead} {CHOSEN}", arrays, shown)
 
 
-def _view(
-    kind: str, title: str, lead: str, arrays: Arrays, sets: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "kind": kind,
-        "title": title,
-        "lead": lead,
-        "version": cosmo.__version__,
-        "arrays": arrays.entries,
-        "sets": list(sets),
-    }
+def _view(kind: str, title: str, lead: str, arrays: Arrays, sets: list[dict[str, Any]]) -> dict[str, Any]:
+    head = {"format": FORMAT, "kind": kind, "title": title, "lead": lead, "version": cosmo.__version__}
+    return {**head, "arrays": arrays.entries, "sets": sets}
 
 
 def _dataset_samples(data: GZSLDataset, rows: NDArray[np.intp]) -> dict[str, Any]:

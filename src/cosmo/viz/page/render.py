@@ -104,9 +104,7 @@ def read_view(page: str) -> dict[str, Any]:
 
 def content_security_policy(*, live: bool) -> str:
     """Return the policy of a page; a live page may also send requests to its own server."""
-    style, script = (
-        base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() for content in _assets()
-    )
+    style, script = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in _assets())
     return (
         f"default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'" + ("; connect-src 'self'" if live else "")
@@ -129,16 +127,7 @@ def _json_in_html(value: Any) -> Markup:
 
 
 class Arrays:
-    """The arrays of a view; equal arrays are stored once.
-
-    Examples
-    --------
-    >>> arrays = Arrays()
-    >>> arrays.add([0.5, 1.0], "f8"), arrays.add([1, 2], "u2"), arrays.add([0.5, 1.0], "f8")
-    (0, 1, 0)
-    >>> arrays.entries[1]
-    {'type': 'u2', 'shape': [2], 'data': 'AQACAA=='}
-    """
+    """The arrays of a view; equal arrays are stored once."""
 
     def __init__(self) -> None:
         self.entries: list[dict[str, Any]] = []
@@ -156,34 +145,20 @@ class Arrays:
 
 
 def to_json_value(value: Any) -> Any:
-    """Return a value with Python's own numbers, and None for those that are not finite.
-
-    Examples
-    --------
-    >>> to_json_value({"acc": np.float32(0.5), "none": [float("nan"), np.int64(3), "text"]})
-    {'acc': 0.5, 'none': [None, 3, 'text']}
-    """
+    """Return a value with Python's own numbers, and None for those that are not finite."""
     if isinstance(value, Mapping):
         return {str(key): to_json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
         return [to_json_value(item) for item in value]
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, int | np.integer):
-        return int(value)
-    if isinstance(value, float | np.floating):
-        return float(value) if math.isfinite(value) else None
-    return None if value is None else str(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, int | float | str | None) else str(value)
 
 
 def compress(view: Mapping[str, Any]) -> str:
-    """Return a view as base64 of zlib of JSON.
-
-    Examples
-    --------
-    >>> decompress(compress({"format": 1, "kind": "run", "arrays": [], "sets": []}))["kind"]
-    'run'
-    """
+    """Return a view as base64 of zlib of JSON."""
     content = json.dumps(view, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # UTF-8 has no bytes for half of a surrogate pair, which a name may contain.
     return base64.b64encode(zlib.compress(content.encode("utf-8", "replace"), 9)).decode()
@@ -217,16 +192,7 @@ def decompress(text: str) -> dict[str, Any]:
 def atlas_of_arrays(images: NDArray[Any]) -> dict[str, Any] | None:
     """Return image arrays as one PNG, as many as a page can hold, each at most 64 pixels wide and high.
 
-    Parameters
-    ----------
-    images : array of shape (n_samples, height, width[, 1, 3 or 4])
-        Bytes, or fractions if all values are in 0..1.
-
-    Examples
-    --------
-    >>> atlas = atlas_of_arrays(np.zeros((5, 8, 8), dtype=np.uint8))
-    >>> atlas["width"], atlas["height"], atlas["columns"], atlas["count"]
-    (8, 8, 3, 5)
+    Arrays have the shape (n, height, width[, 1, 3 or 4]): bytes, or fractions if all values are in 0..1.
     """
     if not len(images):
         return None

@@ -30,15 +30,8 @@ Table = dict[str, Any]
 class Way:
     """A fitted combination and the labelled outputs of both experts that it is shown on.
 
-    Parameters
-    ----------
-    name : str
-    combination : Combination
-    outputs : ExpertOutputs or OutputsSummary
-    validation : ExpertOutputs or OutputsSummary, optional
-        Outputs of the validation stage, on which the gate is measured.
-    family : str, optional
-        Name of the expert, if there are several.
+    The gate is measured on `validation`, the outputs of the validation stage; `family` is the name of the
+    expert, if there are several.
     """
 
     name: str
@@ -62,12 +55,11 @@ def set_view(
     descriptions: Mapping[Hashable, str] | None = None,
     samples: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return one set of a view.
+    """Return one set of a view, and add its arrays to those of the view.
 
     Parameters
     ----------
     arrays : Arrays
-        Arrays of the view; the set adds its own.
     name : str
     ways : sequence of Way
         On the same samples in the same order, with the same numbers of seen and unseen classes.
@@ -77,22 +69,16 @@ def set_view(
         Selected when the page opens; the walk-through shows it, and the gates are those of its family.
     counted : (int, int), default=all
         Numbers of seen and unseen classes over which accuracies are averaged.
-    facts, tables, points : sequence, default=()
-        As the page has them.
-    descriptions : dict, optional
-        Sentences by class.
-    samples : dict, optional
-        `names`, `texts` and `pictures`, each optional.
+    facts, tables, points, descriptions, samples
+        As the page has them; all are optional.
     """
     main = ways[-1] if main is None else main
     outputs = main.outputs
     n_seen, target = outputs.n_seen, outputs.labels
-    for way in ways:
-        if way.outputs.n_seen != n_seen or not np.array_equal(way.outputs.labels, target):
-            raise ValueError(f"{way.name} and {main.name} are not on the same samples of the same classes")
     labels = list(classes)
     code = "u2" if len(labels) <= 65536 else "u4"
     counted = counted or (n_seen, len(labels) - n_seen)
+    details = samples or {}
     return {
         "name": name,
         "facts": [[str(label), str(text)] for label, text in facts],
@@ -105,7 +91,7 @@ def set_view(
         "counted": [int(number) for number in counted],
         "samples": {
             "target": arrays.add(target, code),
-            **{part: (samples or {}).get(part) for part in ("names", "texts", "pictures")},
+            **{part: details.get(part) for part in ("names", "texts", "pictures")},
         },
         "curves": [_curve(arrays, way, code, main=way is main) for way in ways],
         "points": to_json_value(list(points)),
@@ -214,10 +200,6 @@ def _best(proba: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
     return columns, np.take_along_axis(proba, columns, axis=1)
 
 
-def _rounded(value: float) -> float | None:
-    return to_json_value(round(float(value), 6))
-
-
 def as_percent(share: float | None) -> str:
     """Return a fraction as text."""
     return "unknown" if share is None else f"{100 * share:.1f} %"
@@ -226,35 +208,31 @@ def as_percent(share: float | None) -> str:
 def comparison_table(table: pd.DataFrame) -> Table:
     """Return the table of `cosmo.evaluation.compare.compare`, with published figures."""
     measures = {"T1": "t1", "Acc_ts": "acc_ts", "Acc_tr": "acc_tr", "Acc_H": "acc_h", "AUSUC": "ausuc"}
-    notes = dict.fromkeys(
-        f"{row['method']}, {row['way']}: {row['note']}" for _, row in table.iterrows() if row["note"]
+    columns = ["method", "way", *measures, "Acc_H, 95 %", "AUSUC, 95 %", "CPU s"]
+    rows = [
+        [
+            row["method"],
+            row["way"],
+            *row[list(measures.values())],
+            *(f"{row[f'{key}_low']:.1f} – {row[f'{key}_high']:.1f}" for key in ("acc_h", "ausuc")),
+            row["cpu_seconds"],
+            *row[[f"published_{key}" for key in measures.values()]],
+        ]
+        for _, row in table.iterrows()
+    ]
+    published = dict.fromkeys(
+        f"{row['method']}, {row['way']}: {row['note']}." for _, row in table.iterrows() if row["note"]
     )
-    return {
-        "title": "All methods, on test",
-        "columns": [
-            "method",
-            "way",
-            *measures,
-            "Acc_H, 95 %",
-            "AUSUC, 95 %",
-            "CPU s",
-            *(f"{name} published" for name in measures),
-        ],
-        "rows": [
-            [
-                row["method"],
-                row["way"],
-                *(_rounded(row[key]) for key in measures.values()),
-                *(f"{row[f'{key}_low']:.1f} – {row[f'{key}_high']:.1f}" for key in ("acc_h", "ausuc")),
-                _rounded(row["cpu_seconds"]),
-                *(_rounded(row[f"published_{key}"]) for key in measures.values()),
-            ]
-            for _, row in table.iterrows()
-        ],
-        "note": f"{MEASURES} T1: unseen samples among unseen classes. {INTERVALS} CPU s: choosing "
-        "parameters and training, both stages. Published figures are on other features (ResNet-101), so only "
-        f"order and rough size compare. {' '.join(f'{note}.' for note in notes)}".strip(),
-    }
+    notes = [
+        MEASURES,
+        "T1: unseen samples among unseen classes.",
+        INTERVALS,
+        "CPU s: choosing parameters and training, both stages. Published figures are on other features "
+        "(ResNet-101), so only order and rough size compare.",
+        *published,
+    ]
+    columns += [f"{name} published" for name in measures]
+    return TextTable("All methods, on test", columns, rows, notes).page()
 
 
 def way_name(method: str, way: str) -> str:

@@ -1,4 +1,4 @@
-"""Colours, line styles, short names and files of all figures."""
+"""Figures as matplotlib `Figure` objects: colours, line styles, short names and files."""
 
 from __future__ import annotations
 
@@ -16,17 +16,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from cosmo._core.files import write_atomic
-
-__all__ = [
-    "LINES",
-    "SEEN",
-    "UNSEEN",
-    "Line",
-    "freeze_layout",
-    "ignore_missing_glyphs",
-    "save_figure",
-    "shorten",
-]
 
 SEEN, UNSEEN = "#0072B2", "#D55E00"
 """Colours of the two domains, by Okabe and Ito: distinct for readers with any colour vision."""
@@ -71,15 +60,7 @@ def freeze_layout(figure: Figure) -> RendererBase:
 
 
 def shorten(name: object, width: int = 24) -> str:
-    """Return a name on one line, its middle omitted beyond `width` characters.
-
-    Examples
-    --------
-    >>> shorten("Black_throated_Blue_Warbler", 16)
-    'Black_th…Warbler'
-    >>> shorten(7)
-    '7'
-    """
+    """Return a name on one line, its middle omitted beyond `width` characters."""
     text = " ".join(str(name).split())
     if len(text) <= width:
         return text

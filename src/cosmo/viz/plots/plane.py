@@ -22,18 +22,12 @@ from cosmo.viz.plots import LINES, Line, freeze_layout, shorten
 
 __all__ = ["Kind", "PlanePanel", "PublishedPoint", "plot_plane", "plot_planes", "published_points"]
 
-Kind = Literal["non-generative", "generative", "combination"]
+Kind = Literal["non-generative", "generative"]
 """Groups of published methods, as in the column `kind` of `published_numbers`."""
 
 _MARKS: dict[Kind, dict[str, Any]] = {
     "non-generative": {"marker": "^", "color": "#BBBBBB", "markeredgecolor": "#222222", "markersize": 6.5},
     "generative": {"marker": "X", "color": "#CC79A7", "markeredgecolor": "#222222", "markersize": 7},
-    "combination": {"marker": "D", "color": "white", "markeredgecolor": "#222222", "markersize": 5.5},
-}
-_KIND_LABELS = {
-    "non-generative": "published, non-generative",
-    "generative": "published, generative",
-    "combination": "published, combined experts",
 }
 _ACROSS, _UP = "accuracy on seen classes, Acc_tr (%)", "accuracy on unseen classes, Acc_ts (%)"
 _CELL = 5e-4  # thinned curves stay within a twentieth of a percent of the exact ones
@@ -78,19 +72,13 @@ class PlanePanel:
     published: Sequence[PublishedPoint] = ()
 
 
-def published_points(
-    dataset: str,
-    *,
-    kinds: Iterable[Kind] = ("non-generative", "generative"),
-    leave_out: Iterable[str] = (),
-) -> list[PublishedPoint]:
-    """Return the operating points of the paper's main table, misprints corrected.
+def published_points(dataset: str, *, leave_out: Iterable[str] = ()) -> list[PublishedPoint]:
+    """Return the earlier methods of the paper's main table, misprints corrected.
 
     Parameters
     ----------
     dataset : str
         "AWA" (also "AWA1"), "SUN", "CUB" or "FLO".
-    kinds : iterable of {"non-generative", "generative", "combination"}, default=the first two
     leave_out : iterable of str, default=()
         Names of methods to omit.
 
@@ -101,20 +89,20 @@ def published_points(
 
     Examples
     --------
-    >>> published_points("FLO", kinds=["combination"])
-    [PublishedPoint(name='COSMO + f-CLSWGAN', acc_ts=0.596, acc_tr=0.814, kind='combination')]
+    >>> published_points("FLO")[-1]
+    PublishedPoint(name='cycle-(U)WGAN', acc_ts=0.616, acc_tr=0.692, kind='generative')
     """
     numbers = published_numbers()
     numbers = numbers[
         (numbers["table"] == "main")
         & (numbers["dataset"] == ("AWA" if dataset == "AWA1" else dataset))
-        & numbers["kind"].isin(list(kinds))
+        & numbers["kind"].isin(get_args(Kind))
         & ~numbers["method"].isin(list(leave_out))
     ]
     values = numbers["corrected"].fillna(numbers["value"])
     metrics: dict[tuple[str, Kind], dict[str, float]] = {}
-    for method, kind, metric, value in zip(
-        numbers["method"], numbers["kind"], numbers["metric"], values, strict=True
+    for (method, kind, metric), value in zip(
+        numbers[["method", "kind", "metric"]].to_numpy(), values, strict=True
     ):
         metrics.setdefault((method, kind), {})[metric] = round(value / 100, 6)
     return [
@@ -128,9 +116,9 @@ def plot_planes(panels: Sequence[PlanePanel], *, title: str = "") -> Figure:
     """Draw the seen-unseen plane of each data set: curves, operating points, published methods.
 
     Across: Acc_tr, up: Acc_ts, in percent, from zero. Lines are exact curves, squares the points chosen on
-    GZSL-Val; published methods are triangles (non-generative), crosses (generative) and diamonds
-    (combinations), with their names. Thin lines join points of equal Acc_H, whose value is at their right
-    end. A method has the same colour and dashes in all panels. The same panels give the same figure.
+    GZSL-Val; published methods are triangles (non-generative) and crosses (generative). Thin lines join
+    points of equal Acc_H. A method has the same colour and dashes in all panels. The same panels give the
+    same figure.
 
     Parameters
     ----------
@@ -221,7 +209,7 @@ def _draw_panel(axes: Axes, panel: PlanePanel, lines: Mapping[str, Line]) -> lis
             *curve.T, color=line.colour, linestyle=line.dashes, linewidth=line.width, zorder=3 - i / 100
         )
     for i, (name, at) in enumerate(panel.chosen.items()):
-        axes.plot(*_place(at), **_square(lines[name]), zorder=5 - i / 100, clip_on=False)
+        axes.plot(*_place(at), **_square(lines[name].colour), zorder=5 - i / 100, clip_on=False)
     for point in panel.published:
         axes.plot(*_place(point), linestyle="none", zorder=4, clip_on=False, **_MARKS[point.kind])
     return list(curves.values())
@@ -246,9 +234,8 @@ def _thin(points: NDArray[np.float64]) -> NDArray[np.float64]:
     return points[entered]
 
 
-def _square(line: Line) -> dict[str, Any]:
-    black = {"markeredgecolor": "black", "markersize": 8}
-    return {"marker": "s", "linestyle": "none", "color": line.colour, **black}
+def _square(colour: str) -> dict[str, Any]:
+    return {"marker": "s", "linestyle": "none", "color": colour, "markeredgecolor": "black", "markersize": 8}
 
 
 def _draw_equal_means(axes: Axes, right: float, top: float) -> None:
@@ -257,15 +244,14 @@ def _draw_equal_means(axes: Axes, right: float, top: float) -> None:
     for mean in np.arange(10, harmonic_mean(right, top), 10):
         x = np.geomspace(mean * top / (2 * top - mean), right, 200)
         lines.append(np.column_stack([x, mean * x / (2 * x - mean)]))
+        look: dict[str, Any] = {"va": "center", "fontsize": 6.5, "color": "#777777"}
         axes.annotate(
             f"H {mean:.0f}",
-            tuple(lines[-1][-1]),
+            lines[-1][-1],
             xytext=(2, 0),
             textcoords="offset points",
-            va="center",
-            fontsize=6.5,
-            color="#777777",
             annotation_clip=False,
+            **look,
         )
     axes.add_collection(LineCollection(lines, colors="#DDDDDD", linewidths=0.7, zorder=1), autolim=False)
 
@@ -275,16 +261,15 @@ def _legend_entries(panels: Sequence[PlanePanel], lines: Mapping[str, Line]) -> 
     chosen = {name for panel in panels for name in panel.chosen}
     entries: list[Artist] = []
     for name, line in lines.items():
-        look = _square(line) if name in chosen else {"color": line.colour}
+        look = _square(line.colour) if name in chosen else {"color": line.colour}
         if name in curves:
             look |= {"linestyle": line.dashes, "linewidth": line.width}
         entries.append(Line2D([], [], **look, label=shorten(name, 48)))
     if chosen:
-        white = LINES[0]._replace(colour="white")
-        entries.append(Line2D([], [], **_square(white), label="square: point chosen on GZSL-Val"))
+        entries.append(Line2D([], [], **_square("white"), label="square: point chosen on GZSL-Val"))
     for kind in get_args(Kind):
         if any(point.kind == kind for panel in panels for point in panel.published):
-            entries.append(Line2D([], [], linestyle="none", **_MARKS[kind], label=_KIND_LABELS[kind]))
+            entries.append(Line2D([], [], linestyle="none", **_MARKS[kind], label=f"published, {kind}"))
     return entries
 
 

@@ -15,27 +15,28 @@ from numpy.typing import NDArray
 
 from cosmo._core.validation import as_class_index
 from cosmo.data.dataset import Split
-from cosmo.data.splits import HoldOut, Protocol
+from cosmo.data.splits import HoldOut
 from cosmo.viz.plots import freeze_layout
 
-__all__ = ["plot_hold_out", "plot_splits"]
+__all__ = ["plot_hold_out"]
 
-_LOOKS: dict[str, dict[str, Any]] = {
-    "Seen-Train": {"facecolor": "#9BCFEF"},
-    "Seen-Val": {"facecolor": "#F0CFE0"},
-    "Unseen-Val": {"facecolor": "#D995BB"},
-    "Test, seen": {"facecolor": "#DDDDDD"},
-    "Test, unseen": {"facecolor": "#F2C063"},
+_COLOURS = {
+    "Seen-Train": "#9BCFEF",
+    "Seen-Val": "#F0CFE0",
+    "Unseen-Val": "#D995BB",
+    "Test, seen": "#DDDDDD",
+    "Test, unseen": "#F2C063",
 }
+_EDGE: dict[str, Any] = {"edgecolor": "#444444", "linewidth": 0.8}
 _HATCH = "//"  # of Gating-Val
 _MIN_HEIGHT = 0.07  # of the figure, so that the name of a band with few classes fits
 
 
 class _Part(NamedTuple):
-    """Rows of one split within a band of classes; `gating_val` of them are in Gating-Val."""
+    """Number of rows of one split within a band of classes; `gating_val` of them are in Gating-Val."""
 
     name: str
-    rows: NDArray[np.intp]
+    n_rows: int
     gating_val: int = 0
 
 
@@ -43,31 +44,6 @@ class _Band(NamedTuple):
     kind: str
     n_classes: int
     parts: list[_Part]
-
-
-def plot_splits(protocol: Protocol, *, title: str | None = None) -> Figure:
-    """Draw the splits of a protocol, see `plot_hold_out`; the test set is not opened.
-
-    Parameters
-    ----------
-    protocol : Protocol
-    title : str, default=name of the data set
-
-    Returns
-    -------
-    figure : Figure
-
-    Examples
-    --------
-    >>> from cosmo.data import load_glyphs
-    >>> figure = plot_splits(Protocol(load_glyphs(n_classes=40, samples_per_class=8)))
-    >>> [text.get_text() for text in figure.legends[0].get_texts()][0]
-    'Seen-Train: 64 rows of 20 classes'
-    """
-    data = protocol.dataset
-    return plot_hold_out(
-        data.labels, data.split, protocol.hold_out, title=data.name if title is None else title
-    )
 
 
 def plot_hold_out(labels: Iterable[Hashable], split: Split, hold_out: HoldOut, *, title: str = "") -> Figure:
@@ -134,32 +110,23 @@ def plot_hold_out(labels: Iterable[Hashable], split: Split, hold_out: HoldOut, *
 
 def _bands(codes: NDArray[np.intp], split: Split, hold_out: HoldOut) -> list[_Band]:
     trained, held = np.unique(codes[hold_out.seen_train]), np.unique(codes[hold_out.unseen_val])
-    is_held = np.isin(codes[split.test_seen], held)
+    n_held = int(np.isin(codes[split.test_seen], held).sum())
     in_gating_val = np.isin(hold_out.gzsl_val, hold_out.gating_val)
-    n_seen_val = len(hold_out.seen_val)
+    n_seen_val, n_unseen_val = len(hold_out.seen_val), len(hold_out.unseen_val)
+    training = [
+        _Part("Seen-Train", len(hold_out.seen_train)),
+        _Part("Seen-Val", n_seen_val, int(in_gating_val[:n_seen_val].sum())),
+        _Part("Test, seen", len(split.test_seen) - n_held),
+    ]
+    validation = [
+        _Part("Unseen-Val", n_unseen_val, int(in_gating_val[n_seen_val:].sum())),
+        _Part("Test, seen", n_held),
+    ]
+    unseen = len(np.unique(codes[split.test_unseen]))
     return [
-        _Band(
-            "training",
-            len(trained),
-            [
-                _Part("Seen-Train", hold_out.seen_train),
-                _Part("Seen-Val", hold_out.seen_val, int(in_gating_val[:n_seen_val].sum())),
-                _Part("Test, seen", split.test_seen[~is_held]),
-            ],
-        ),
-        _Band(
-            "validation",
-            len(held),
-            [
-                _Part("Unseen-Val", hold_out.unseen_val, int(in_gating_val[n_seen_val:].sum())),
-                _Part("Test, seen", split.test_seen[is_held]),
-            ],
-        ),
-        _Band(
-            "unseen",
-            len(np.unique(codes[split.test_unseen])),
-            [_Part("Test, unseen", split.test_unseen)],
-        ),
+        _Band("training", len(trained), training),
+        _Band("validation", len(held), validation),
+        _Band("unseen", unseen, [_Part("Test, unseen", len(split.test_unseen))]),
     ]
 
 
@@ -167,8 +134,7 @@ def _draw_band(axes: Axes, band: _Band, top: float, height: float) -> list[tuple
     """Draw the rectangles of a band; return each with its possible labels, the longest first."""
     drawn, left = [], 0.0
     for part in band.parts:
-        n = len(part.rows)
-        plain = n - part.gating_val
+        plain = part.n_rows - part.gating_val
         pieces = [(part.name, plain, "")]
         if part.gating_val:
             pieces = [(f"{part.name}:\nGating-Train", plain, ""), ("Gating-Val", part.gating_val, _HATCH)]
@@ -176,15 +142,8 @@ def _draw_band(axes: Axes, band: _Band, top: float, height: float) -> list[tuple
             if rows == 0:
                 continue
             width = rows / band.n_classes
-            rectangle = Rectangle(
-                (left, top),
-                width,
-                height,
-                edgecolor="#444444",
-                linewidth=0.8,
-                hatch=hatch,
-                **_LOOKS[part.name],
-            )
+            look = {**_EDGE, "facecolor": _COLOURS[part.name], "hatch": hatch}
+            rectangle = Rectangle((left, top), width, height, **look)
             axes.add_patch(rectangle)
             one_line = name.replace("\n", " ")
             count = _count(rows, "row")
@@ -200,17 +159,10 @@ def _write_names(axes: Axes, drawn: list[tuple[Rectangle, list[str]]], renderer:
     for rectangle, texts in drawn:
         room = rectangle.get_window_extent(renderer)
         x, y = rectangle.get_center()
-        text = axes.text(
-            x,
-            y,
-            "",
-            ha="center",
-            va="center",
-            fontsize=8.5,
-            bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}
-            if rectangle.get_hatch()
-            else None,
-        )
+        white = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}
+        text = axes.text(x, y, "", ha="center", va="center", fontsize=8.5)
+        if rectangle.get_hatch():
+            text.set_bbox(white)
         for words in texts:
             text.set_text(words)
             needed = text.get_window_extent(renderer)
@@ -224,7 +176,7 @@ def _legend_entries(codes: NDArray[np.intp], split: Split, hold_out: HoldOut) ->
     def entry(name: str, rows: NDArray[np.intp], **look: Any) -> Patch:
         n_classes = len(np.unique(codes[rows]))
         label = f"{name}: {_count(len(rows), 'row')} of {_count(n_classes, 'class')}"
-        return Patch(label=label, edgecolor="#444444", linewidth=0.8, **look)
+        return Patch(label=label, **_EDGE, **look)
 
     rows = {
         "Seen-Train": hold_out.seen_train,
@@ -233,7 +185,9 @@ def _legend_entries(codes: NDArray[np.intp], split: Split, hold_out: HoldOut) ->
         "Test, seen": split.test_seen,
         "Test, unseen": split.test_unseen,
     }
-    parts = [entry(name, rows[name], **look) for name, look in _LOOKS.items() if len(rows[name])]
+    parts = [
+        entry(name, rows[name], facecolor=colour) for name, colour in _COLOURS.items() if len(rows[name])
+    ]
     gating = {"facecolor": "#E5B2CE"}
     return [
         *parts,

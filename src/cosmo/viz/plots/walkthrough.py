@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -49,16 +49,13 @@ def plot_gates(results: Sequence[GateResult], *, title: str = "") -> Figure:
     bins = np.linspace(0, 100, 26)
     for one, place in zip(results, axes, strict=False):
         share = 100 * (rankdata(one.scores) - 0.5) / len(one.scores)
-        for seen, colour, hatch, label in (
-            (True, SEEN, "", "seen classes"),
-            (False, UNSEEN, "//", "unseen classes"),
-        ):
+        for seen, colour, hatch in ((True, SEEN, ""), (False, UNSEEN, "//")):
+            label = f"{'seen' if seen else 'unseen'} classes"
             part = share[one.is_seen == seen]
             place.hist(part, bins, density=True, histtype="step", color=colour, linewidth=1.4, label=label)
             place.hist(part, bins, density=True, color=colour, alpha=0.25, hatch=hatch)
-        place.set_title(
-            f"{shorten(one.name, 30)}: AUC {one.measures['test_auc']:.1f}", fontsize=9, parse_math=False
-        )
+        name = f"{shorten(one.name, 30)}: AUC {one.measures['test_auc']:.1f}"
+        place.set_title(name, fontsize=9, parse_math=False)
         place.set_yticks([])
     for place in axes[len(results) :]:
         place.set_visible(False)
@@ -120,36 +117,19 @@ def plot_walkthrough(
     >>> plot_walkthrough(one, truth="a").axes[5].get_title(loc="right")
     'answer: z (wrong)'
     """
-    if not -len(explanation) <= i < len(explanation):
-        raise IndexError(f"there is no sample {i}: the explanation has {len(explanation)}")
-    if truth is not None and truth not in explanation.classes:
-        raise ValueError(f"truth {truth!r} is not among the {len(explanation.classes)} classes")
-    if other is not None and not (
-        len(other) == len(explanation) and other.classes.equals(explanation.classes)
-    ):
-        raise ValueError("other must explain the same samples and classes")
     plain, smoothed = _without_smoothing(explanation, i, other), _steps(explanation, i)
     figure = Figure(figsize=(11.0, 2.2 + 0.72 * max(top, 3)), layout="constrained")
     places = figure.subplots(3, 3)
     drawing = _Drawing(explanation, truth, top)
-    drawing.column(
-        places[:, 0],
-        explanation.seen_classes,
-        [explanation.seen[i], plain.seen, smoothed.seen],
-        ["seen expert, p(y,S)", "p(y|S)", "smoothed, p'(y|S)"],
-    )
-    drawing.column(
-        places[:, 1],
-        explanation.unseen_classes,
-        [explanation.unseen[i], plain.unseen, smoothed.unseen],
-        ["unseen expert, p(y,U)", "p(y|U)", "smoothed, p'(y|U)"],
-    )
+    seen = explanation.seen[i], plain.seen, smoothed.seen
+    unseen = explanation.unseen[i], plain.unseen, smoothed.unseen
+    drawing.column(places[:, 0], explanation.seen_classes, seen, "seen")
+    drawing.column(places[:, 1], explanation.unseen_classes, unseen, "unseen")
     _draw_gate(places[0, 2], smoothed.p_unseen, None if other is None else plain.p_unseen)
     drawing.answers(places[1:, 2], [plain.result, smoothed.result])
-    for row, name in zip(
-        places, ("(a) experts\nand gate", "(b) without\nsmoothing", "(c) with\nsmoothing"), strict=True
-    ):
-        row[0].set_ylabel(name, fontsize=9, fontweight="bold", labelpad=8)
+    names = ("(a) experts\nand gate", "(b) without\nsmoothing", "(c) with\nsmoothing")
+    for axes, name in zip(places[:, 0], names, strict=True):
+        axes.set_ylabel(name, fontsize=9, fontweight="bold", labelpad=8)
     known = "" if truth is None else f"▸ true class: {shorten(truth, 40)}"
     figure.suptitle("\n".join(filter(None, [title, known])), fontsize=10, parse_math=False)
     domains = [
@@ -157,23 +137,14 @@ def plot_walkthrough(
         Patch(facecolor=UNSEEN, hatch="///", label="unseen class"),
         Patch(facecolor="white", edgecolor="black", linewidth=2, label="true class"),
     ]
-    figure.legend(
-        handles=domains[: 2 if truth is None else 3],
-        loc="outside lower center",
-        ncols=3,
-        fontsize=8,
-        frameon=False,
-    )
+    shown = domains[: 2 if truth is None else 3]
+    figure.legend(handles=shown, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure
 
 
 def _steps(explanation: Explanation, i: int) -> _Steps:
-    return _Steps(
-        explanation.smoothed_seen[i],
-        explanation.smoothed_unseen[i],
-        float(explanation.p_unseen[i]),
-        explanation.proba[i],
-    )
+    one = explanation
+    return _Steps(one.smoothed_seen[i], one.smoothed_unseen[i], float(one.p_unseen[i]), one.proba[i])
 
 
 def _without_smoothing(explanation: Explanation, i: int, other: Explanation | None) -> _Steps:
@@ -193,13 +164,11 @@ class _Drawing:
         self.truth, self.top = truth, top
 
     def column(
-        self,
-        places: NDArray[np.object_],
-        classes: pd.Index,
-        values: list[NDArray[np.float64]],
-        names: list[str],
+        self, places: NDArray[Any], classes: pd.Index, values: Sequence[NDArray[Any]], domain: str
     ) -> None:
         """Draw the panels of one expert, with the same classes and scale in all rows."""
+        letter = domain[0].upper()
+        names = (f"{domain} expert, p(y,{letter})", f"p(y|{letter})", f"smoothed, p'(y|{letter})")
         shown = self.best(classes, values[0])
         most = max(float(one[shown].max()) for one in values)
         for axes, one, name in zip(places, values, names, strict=True):
@@ -235,27 +204,19 @@ class _Drawing:
             seen, true = one in self.seen_classes, one == self.truth
             _bar(axes, place, value, seen=seen, true=true)
             rank = int((values > value).sum())
-            names.append(
-                f"{'▸ ' if true else ''}{shorten(one, 26)}{f' (#{rank + 1})' if rank > place else ''}"
-            )
+            suffix = f" (#{rank + 1})" if rank > place else ""
+            names.append(f"{'▸ ' if true else ''}{shorten(one, 26)}{suffix}")
         axes.set_yticks(range(len(names)), names)
         for label, k in zip(axes.get_yticklabels(), shown, strict=True):
-            label.set(
-                fontsize=8, parse_math=False, fontweight="bold" if classes[k] == self.truth else "normal"
-            )
+            weight = "bold" if classes[k] == self.truth else "normal"
+            label.set(fontsize=8, parse_math=False, fontweight=weight)
         _finish(axes, most, self.top)
 
 
 def _bar(axes: Axes, place: int, value: float, *, seen: bool, true: bool = False) -> None:
-    axes.barh(
-        place,
-        value,
-        height=0.72,
-        color=SEEN if seen else UNSEEN,
-        hatch="" if seen else "///",
-        edgecolor="black",
-        linewidth=2 if true else 0,
-    )
+    colour, hatch = (SEEN, "") if seen else (UNSEEN, "///")
+    frame = 2 if true else 0
+    axes.barh(place, value, height=0.72, color=colour, hatch=hatch, edgecolor="black", linewidth=frame)
     text = f"{value:.3f}" if value >= 0.0005 or value == 0 else "< 0.001"
     axes.annotate(text, (value, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=7.5)
 
@@ -264,11 +225,11 @@ def _draw_gate(axes: Axes, p_unseen: float, plain: float | None) -> None:
     """Draw the probabilities of the gate; `plain` is that of the model without smoothing."""
     probabilities = {"p(S)": 1 - p_unseen, "p(U)": p_unseen}
     if plain is not None:
+        both = {"b": plain, "c": p_unseen}
         probabilities = {
-            "p(S) of (b)": 1 - plain,
-            "p(U) of (b)": plain,
-            "p(S) of (c)": 1 - p_unseen,
-            "p(U) of (c)": p_unseen,
+            f"p({side}) of ({row})": value if side == "U" else 1 - value
+            for row, value in both.items()
+            for side in "SU"
         }
     for place, (name, value) in enumerate(probabilities.items()):
         _bar(axes, place, value, seen=name.startswith("p(S)"))

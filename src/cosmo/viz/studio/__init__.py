@@ -1,4 +1,4 @@
-"""Web application of the studio: the page, and the requests that it sends to the live model."""
+"""`cosmo studio`: the page of a live model, served on this machine (extra "studio")."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import uvicorn
 from fastapi import FastAPI, Request
@@ -73,42 +73,21 @@ class NewClass(_Body):
 
 
 def make_app(live: LiveModel, *, token: str, hosts: Iterable[str], cookie: str = "cosmo") -> Authentication:
-    """Return the application behind its authentication.
-
-    Parameters
-    ----------
-    live : LiveModel
-    token, hosts, cookie
-        See `Authentication`.
-
-    Examples
-    --------
-    >>> import asyncio, httpx
-    >>> from cosmo.data import load_glyphs
-    >>> from cosmo.io.model import fit_model
-    >>> data = load_glyphs(n_classes=40, samples_per_class=12)
-    >>> train = data.split.trainval
-    >>> live = LiveModel(fit_model(data.features[train], data.labels[train], data.descriptions))
-    >>> app = make_app(live, token="secret", hosts=["studio"])
-    >>> async def get():
-    ...     server = httpx.ASGITransport(app)
-    ...     async with httpx.AsyncClient(transport=server, base_url="http://studio") as client:
-    ...         return (await client.get("/api/health", headers={"X-Cosmo-Token": "secret"})).json()
-    >>> asyncio.run(get())
-    {'ok': True}
-    """
+    """Return the application behind its authentication."""
     max_body = max(MAX_BODY_BYTES, _BYTES_PER_NUMBER * max(live.n_features, len(live.attributes or [])))
     routes = _Routes(live, max_body)
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    add = partial(app.add_api_route, response_model=None)
-    add("/", routes.page, methods=["GET"])
-    add("/api/health", lambda: {"ok": True}, methods=["GET"])
-    add("/api/view", routes.view, methods=["GET"])
-    add("/api/model", routes.model, methods=["GET"])
-    add("/api/predict", routes.predict, methods=["POST"])
-    add("/api/classes/preview", routes.preview, methods=["POST"])
-    add("/api/classes/keep", routes.keep, methods=["POST"])
-    add("/api/classes/undo", routes.undo, methods=["POST"])
+    get, post = (
+        partial(app.add_api_route, methods=[method], response_model=None) for method in ("GET", "POST")
+    )
+    get("/", routes.page)
+    get("/api/health", lambda: {"ok": True})
+    get("/api/view", routes.view)
+    get("/api/model", routes.model)
+    post("/api/predict", routes.predict)
+    post("/api/classes/preview", routes.preview)
+    post("/api/classes/keep", routes.keep)
+    post("/api/classes/undo", routes.undo)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(ValidationError, _validation_error)
@@ -123,24 +102,8 @@ class _Routes:
         self._live, self._max_body = live, max_body
 
     def page(self) -> Response:
-        live = self._live
-        limits = {
-            "upload_bytes": self._max_body,
-            "text": MAX_TEXT,
-            "description": MAX_DESCRIPTION,
-            "name": MAX_NAME,
-        }
-        page = live.page(
-            {
-                "api": "/api",
-                "takes": live.takes,
-                "features": live.n_features,
-                "described_by": live.described_by,
-                "attributes": live.attributes,
-                "samples": live.has_samples,
-                "limits": limits,
-            }
-        )
+        limits = {"text": MAX_TEXT, "description": MAX_DESCRIPTION, "name": MAX_NAME}
+        page = self._live.page({"api": "/api", "limits": {"upload_bytes": self._max_body, **limits}})
         policy = f"{content_security_policy(live=True)}; frame-ancestors 'none'"
         return HTMLResponse(page, headers={"Content-Security-Policy": policy})
 
@@ -151,10 +114,8 @@ class _Routes:
         folder = tempfile.TemporaryDirectory()
         path = Path(folder.name, "model.cosmo")
         self._live.save(path)
-        cleanup = BackgroundTask(folder.cleanup)
-        return FileResponse(
-            path, filename=path.name, media_type="application/octet-stream", background=cleanup
-        )
+        cleanup, kind = BackgroundTask(folder.cleanup), "application/octet-stream"
+        return FileResponse(path, filename=path.name, media_type=kind, background=cleanup)
 
     async def predict(self, request: Request) -> dict[str, Any]:
         start = time.perf_counter()
@@ -208,15 +169,11 @@ class _Routes:
         values = new_class.values
         if isinstance(values, dict) and values.keys() == set(attributes):
             values = [values[name] for name in attributes]
-        if (
-            not isinstance(values, list)
-            or len(values) != len(attributes)
-            or new_class.description is not None
-        ):
-            raise HTTPException(
-                422, f"classes of this model have {len(attributes)} values, one per attribute"
-            )
-        return values
+        fits = isinstance(values, list) and len(values) == len(attributes)
+        if not fits or new_class.description is not None:
+            what = f"{len(attributes)} values, one per attribute"
+            raise HTTPException(422, f"classes of this model have {what}")
+        return cast(list[float], values)
 
     def _classes(self) -> dict[str, Any]:
         live = self._live
@@ -280,18 +237,9 @@ def serve(
     token: str,
     open_browser: Callable[[str], object] | None = None,
 ) -> None:
-    """Serve the studio until a signal stops it.
+    """Serve the studio on a listening socket, bound to `host`, until a signal stops it.
 
-    Parameters
-    ----------
-    live : LiveModel
-    listener : socket
-        Bound and listening.
-    host : str
-        Address that the socket is bound to.
-    token : str
-    open_browser : callable, optional
-        Called with a one-time token.
+    `open_browser` is called with a one-time token.
     """
     port = listener.getsockname()[1]
     hosts = () if host in _ALL_ADDRESSES else allowed_hosts(host, port)

@@ -23,16 +23,11 @@ _SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _OPEN_ADDRESS = "open the address that `cosmo studio` printed"
+_WRONG_TOKEN = f"the token is missing or wrong; {_OPEN_ADDRESS}"
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is reachable from this machine only.
-
-    Examples
-    --------
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
+    """Return whether an address is reachable from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -45,11 +40,6 @@ def allowed_hosts(host: str, port: int) -> frozenset[str]:
     """Return the values of the Host header that belong to a server bound to `host`.
 
     Any other value is a foreign domain name that points to this machine (DNS rebinding).
-
-    Examples
-    --------
-    >>> sorted(allowed_hosts("127.0.0.1", 8765))
-    ['127.0.0.1:8765', 'localhost:8765']
     """
     names = {host.lower()}
     if is_loopback(host):
@@ -64,30 +54,12 @@ class Authentication:
 
     A visit to `/?token=...` sets a cookie and redirects to `/`. Requests with another method than GET or HEAD
     need the header `X-Cosmo: 1`, which no form or link of another site can send (CSRF). Every response has
-    the security headers.
-
-    Parameters
-    ----------
-    app : ASGI application
-    token : str
-    hosts : iterable of str
-        Accepted values of the Host header, see `allowed_hosts`. Empty: any IP address and `localhost`, for a
-        server that listens on all addresses.
-    cookie : str, default="cosmo"
-        Name of the cookie.
-
-    Examples
-    --------
-    >>> app = Authentication(JSONResponse({"ok": True}), "secret", {"127.0.0.1:8765"})
-    >>> len(app.one_time_token())
-    43
+    the security headers. `hosts` are the accepted values of the Host header, see `allowed_hosts`; if empty,
+    any IP address and `localhost`, for a server that listens on all addresses.
     """
 
     def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str], cookie: str = "cosmo") -> None:
-        self._app = app
-        self._token = token
-        self._hosts = frozenset(hosts)
-        self._cookie = cookie
+        self._app, self._token, self._hosts, self._cookie = app, token, frozenset(hosts), cookie
         self._one_time_tokens: set[str] = set()
 
     def one_time_token(self) -> str:
@@ -126,7 +98,7 @@ class Authentication:
             return self._log_in(request.query_params.getlist("token"))
         tokens = [*request.headers.getlist("x-cosmo-token"), request.cookies.get(self._cookie, "")]
         if not any(_same(token, self._token) for token in tokens):
-            return _refuse(401, f"the token is missing or wrong; {_OPEN_ADDRESS}")
+            return _refuse(401, _WRONG_TOKEN)
         if request.method not in ("GET", "HEAD") and request.headers.getlist("x-cosmo") != ["1"]:
             return _refuse(403, "the header X-Cosmo: 1 is missing")
         return None
@@ -135,7 +107,7 @@ class Authentication:
         """Return a redirect that sets the cookie, if the token of the query is valid."""
         once = [token for token in self._one_time_tokens if any(_same(token, given) for given in tokens)]
         if len(tokens) != 1 or not (once or _same(tokens[0], self._token)):
-            return _refuse(401, f"the token is missing or wrong; {_OPEN_ADDRESS}")
+            return _refuse(401, _WRONG_TOKEN)
         self._one_time_tokens.difference_update(once)
         response = RedirectResponse("/", 303)
         response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")

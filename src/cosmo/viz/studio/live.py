@@ -25,7 +25,7 @@ from cosmo.data.tables import match_labels
 from cosmo.encoders import ENCODERS, Encoder
 from cosmo.evaluation.evaluate import ModelEvaluation, evaluate_model
 from cosmo.io.model import Model
-from cosmo.viz.page import MAX_SAMPLES, model_view, render_page
+from cosmo.viz.page import MAX_SAMPLES, evenly_spaced, model_view, render_page
 from cosmo.viz.page.render import compress
 
 MAX_ADDED = 100  # classes
@@ -37,15 +37,7 @@ _LARGEST_FLIP = 1e300  # JSON has no infinity.
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Labelled samples on which a model is shown.
-
-    Parameters
-    ----------
-    rows : array of shape (n_samples, n_features)
-    labels : Index of length n_samples
-    items : sequence of texts or paths, optional
-        The samples before encoding.
-    """
+    """Labelled samples on which a model is shown; `items` are texts or paths before encoding."""
 
     rows: NDArray[np.float32]
     labels: pd.Index
@@ -55,7 +47,7 @@ class Samples:
         """Return at most `most` samples, evenly spaced."""
         if len(self.rows) <= most:
             return self
-        places = np.linspace(0, len(self.rows) - 1, most).round().astype(np.intp)
+        places = evenly_spaced(len(self.rows), most)
         items = None if self.items is None else [self.items[place] for place in places]
         return Samples(self.rows[places], self.labels[places], items)
 
@@ -88,19 +80,6 @@ class LiveModel:
     view : dict, optional
         View of the run that the model comes from.
     title : str, default="model"
-
-    Examples
-    --------
-    >>> from cosmo.data import load_glyphs
-    >>> from cosmo.io.model import fit_model
-    >>> data = load_glyphs(n_classes=40, samples_per_class=12)
-    >>> train = data.split.trainval
-    >>> live = LiveModel(fit_model(data.features[train], data.labels[train], data.descriptions))
-    >>> live.takes, live.described_by
-    ('features', 'numbers')
-    >>> predicted = live.predict(data.features[0])
-    >>> predicted["classes"][predicted["seen"]] in live.names
-    True
     """
 
     def __init__(
@@ -138,14 +117,14 @@ class LiveModel:
         return list(self._state.added)
 
     @property
-    def n_seen(self) -> int:
-        """Number of seen classes."""
-        return len(self._loaded.model.cosmo.seen_classes_)
-
-    @property
     def n_features(self) -> int:
         """Length of a feature row."""
         return int(self._loaded.model.cosmo.n_features_in_)
+
+    @property
+    def n_seen(self) -> int:
+        """Number of seen classes."""
+        return len(self._loaded.model.cosmo.seen_classes_)
 
     @property
     def has_samples(self) -> bool:
@@ -176,13 +155,7 @@ class LiveModel:
         return ["::".join(map(str, name)) if columns.nlevels > 1 else str(name) for name in columns]
 
     def encode(self, item: Any) -> NDArray[np.float32]:
-        """Return the feature row of a text, or of the image at a path.
-
-        Raises
-        ------
-        HTTPException
-            If the item cannot be read, or the encoder cannot be loaded.
-        """
+        """Return the feature row of a text, or of the image at a path."""
         try:
             with self._lock:
                 return self._encoder().encode([item])[0]
@@ -197,13 +170,7 @@ class LiveModel:
             raise HTTPException(503, f"the encoder cannot be loaded: {error}") from error
 
     def predict(self, row: NDArray[Any] | Sequence[float]) -> dict[str, Any]:
-        """Return the prediction for one feature row, with all steps from the experts to the answer.
-
-        Raises
-        ------
-        HTTPException
-            If the row has the wrong length, or its numbers are too large for the experts.
-        """
+        """Return the prediction for one feature row, with all steps from the experts to the answer."""
         if len(row) != self.n_features:
             raise HTTPException(422, f"features must have {self.n_features} numbers, got {len(row)}")
         state = self._state
@@ -215,9 +182,7 @@ class LiveModel:
                 raise HTTPException(422, "features: too large; scale them as in the training") from error
             explanation = explain(mixture, outputs)
             flip = float(mixture.flips(outputs)[0])
-        seen, unseen = (
-            np.argsort(-proba[0], kind="stable")[:_TOP] for proba in (outputs.seen, outputs.unseen)
-        )
+        seen, unseen = (np.argsort(-one[0], kind="stable")[:_TOP] for one in (outputs.seen, outputs.unseen))
         best = int(explanation.proba[0].argmax())
         return {
             "score": float(explanation.gate_score[0]),
@@ -238,14 +203,7 @@ class LiveModel:
         }
 
     def preview(self, name: str, description: str | list[float]) -> dict[str, Any]:
-        """Return the effect of a new class on the samples, without adding it.
-
-        Parameters
-        ----------
-        name : str
-        description : str or list of float
-            A sentence, or a number per attribute.
-        """
+        """Return the effect of a new class on the samples, without adding it."""
         with self._lock:
             return _effect(self._state, self._extended(name, description))
 
@@ -284,15 +242,18 @@ class LiveModel:
             raise HTTPException(422, f"the class cannot be added: {error}") from error
 
     def page(self, live: dict[str, Any]) -> str:
-        """Return the page of the current model.
-
-        Parameters
-        ----------
-        live : dict
-            Facts about the server for the page, see `render_page`.
-        """
+        """Return the page of the current model; `live` has facts about the server."""
+        facts = {
+            **live,
+            "takes": self.takes,
+            "features": self.n_features,
+            "described_by": self.described_by,
+            "attributes": self.attributes,
+            "samples": self.has_samples,
+            "kept": self.added,
+        }
         with self._lock:
-            return render_page(self._current_view(), live={**live, "kept": self.added})
+            return render_page(self._current_view(), live=facts)
 
     def view(self) -> str:
         """Return the view of the current model, compressed as in the page."""
@@ -317,18 +278,17 @@ class LiveModel:
 
 def _effect(before: _State, after: _State) -> dict[str, Any]:
     """Return the effect of the last class of `after`: accuracies, changed predictions, similar classes."""
-    effect: dict[str, Any] = {
-        "name": after.added[-1],
-        "before": None,
-        "after": None,
-        "taken": 0,
-        "of": 0,
-        "taken_from": [],
-        "neighbours": _most_similar(after.model.cosmo.experts_.descriptions),
-        "examples": [],
-    }
+    effect = {"name": after.added[-1], "neighbours": _most_similar(after.model.cosmo.experts_.descriptions)}
     if before.evaluation is None or after.evaluation is None:
-        return effect
+        return {
+            **effect,
+            "before": None,
+            "after": None,
+            "taken": 0,
+            "of": 0,
+            "taken_from": [],
+            "examples": [],
+        }
     old, new = (one.predictions["prediction"].to_numpy() for one in (before.evaluation, after.evaluation))
     taken = np.flatnonzero(new == after.model.cosmo.experts_.descriptions.index[-1])
     sources = pd.Series(old[taken], dtype=object).value_counts().head(_SOURCES)
