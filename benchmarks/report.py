@@ -45,9 +45,8 @@ NOTES = {
         far above the minimum; the lines below a table show when ours gets there, and where it spends its
         time. It needs fewer passes over the rows where features are correlated, as those of networks are.
         So it does without correlation where rows are of unit length. On long rows without correlation
-        L-BFGS on all features is hard to beat, so ours starts with scikit-learn's solver if classes are
-        mixed; for the same distance to the minimum, both take about as long. The rule was chosen on generated
-        rows, these among them. Ours is the default of `Cosmo`, scikit-learn's is `logistic-sklearn`.
+        L-BFGS on all features is hard to beat. Ours is the default of `Cosmo`, scikit-learn's is
+        `logistic-sklearn`.
         A warm start from the validation stage does not pay: with half as many classes again and twice the
         rows, the first two subspaces contain it. scikit-learn-intelex is measured where it is installed:
         version 2026.2 took 6.0 times scikit-learn's CPU time on CUB, to 3.4e-4 above the minimum,

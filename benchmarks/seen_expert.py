@@ -150,11 +150,10 @@ def watched() -> Iterator[tuple[Counter[str], list[tuple[float, Callable[[], Wei
         "projection of the rows": (_newton.SubspacePath, "_extend"),
         "orthonormal directions": (_newton, "_span"),
         "first subspace (L-BFGS)": (_newton._Problem, "approach"),
-        "scikit-learn": (_newton.SubspacePath, "start_from_lbfgs"),
-        "preconditioner": (_newton.ByRows, "__init__"),
+        "preconditioner": (_newton.Preconditioner, "__init__"),
         "its Cholesky factors": (_newton, "factor"),
         "products with the Hessian": (_newton._Problem, "curve"),
-        "applying the preconditioner": (_newton.ByRows, "solve"),
+        "applying the preconditioner": (_newton.Preconditioner, "solve"),
         "line search": (_newton._Problem, "_search"),
     }
     originals = {name: getattr(owner, attribute) for name, (owner, attribute) in watch.items()}

@@ -2,11 +2,8 @@
 
 The gradient has a row for each class. The span of these rows is added to the subspace, which all classes
 share, and the regression is solved in it, where a product with the data costs a fraction of one with all
-features. A few such extensions reach the optimum. On many uncorrelated features L-BFGS is faster, so
-scikit-learn's computes the first iterations.
-
-Newton steps are computed by conjugate gradients, with a diagonal preconditioner or, if features are
-correlated, one from the rows that dominate the curvature of a class.
+features. A few such extensions reach the optimum. Newton steps are computed by conjugate gradients, with a
+preconditioner from the rows that dominate the curvature of each class.
 
 The distance of the objective f from its minimum has a bound: as f - |W|²/2 is convex in the weights W, it is
 at most half the squared gradient, for optimal intercepts.
@@ -14,7 +11,6 @@ at most half the squared gradient, for optimal intercepts.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +18,6 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import strsv
 from scipy.linalg.lapack import spotrf, strtri
 from scipy.optimize import minimize
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from cosmo.experts._linear import class_sums
 from cosmo.experts.base import Array, Codes
@@ -34,16 +28,9 @@ _RIDGE = 30  # added to the initial curvature that scales these steps
 _LEFT_OUT = 0.001  # share of the squared gradient that a new subspace may miss
 _SHRINK = 0.02  # share of the squared gradient at which a subspace is solved
 _FORCING = 0.015  # squared residual of a Newton step, relative to the squared gradient
-# Conjugate gradients switch from the diagonal to rows as preconditioner if after this many steps more than
-# this share of the squared residual is left, in the first subspaces only: later it does not pay.
-_TRIAL, _SLOW, _ON_TRIAL = 3, 0.4, 2
-# Thresholds of `is_uncorrelated`: features per class; variance along the gradient, relative to the mean
-# variance; squared distance of class means, in variances; curvature, relative to the penalty; rows examined.
-_MANY, _ALIKE, _MIXED, _LONG, _SOME = 10, 1.25, 20, 20, 1000
-_HANDED_OVER = 3e-6  # mean gradient at which scikit-learn's L-BFGS stops
 _CLOSE = 1  # relative gap below which Newton steps begin
 _NEAR = 20  # multiple of the target squared gradient below which a preconditioner is reused
-_TOP = 3  # rows that precondition a class, as a multiple of those that it has on average
+_TOP, _MOST = 6, 400  # rows that precondition a class: multiple of its mean number of rows, largest number
 _TAIL = 0.3  # how much of the spread of all other rows preconditions a class
 
 
@@ -62,39 +49,11 @@ class SubspacePath:
         self.n_idle = 0  # steps since the gap last shrank
         self.basis = np.empty((X.shape[1], 0), dtype=np.float32)
         self.problem = _Problem(np.ones((len(X), 1), dtype=np.float32), codes, C)
-        self._begin(np.log(np.bincount(codes) / len(codes)).astype(np.float32)[:, None])
-
-    def _begin(self, V: Array) -> None:
-        V = V - V.mean(axis=0)
+        V = np.log(np.bincount(codes) / len(codes)).astype(np.float32)[:, None]
+        V -= V.mean(axis=0)
         self.state = self.problem.at(V, V @ self.problem.A.T)
         self._compute_gradient()
         self.best = self.gap
-
-    def is_uncorrelated(self) -> bool:
-        """Return whether L-BFGS on all features is faster: many uncorrelated features, mixed classes."""
-        codes, C, (n_rows, n_features) = self.problem.codes, self.problem.C, self.X.shape
-        counts = np.bincount(codes).astype(np.float32)
-        if n_features < _MANY * len(counts):
-            return False
-        # At the start the gradient is proportional to the distance of class means from the overall mean.
-        away = self.g / -(np.float32(C) * counts[:, None])
-        some = np.linspace(0, n_rows - 1, min(_SOME, n_rows)).astype(np.intp)
-        rows = self.X[some] - self.offset - away[codes[some]]
-        spread = _squared(rows) / rows.size
-        long = spread * C * n_rows > _LONG * len(counts)
-        mixed = _squared(away) < _MIXED * len(counts) * spread
-        return long and mixed and _squared(rows @ self.g.T) < _ALIKE * spread * len(rows) * _squared(self.g)
-
-    def start_from_lbfgs(self) -> None:
-        """Start at the solution of scikit-learn's L-BFGS, near the minimum."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # Newton steps follow
-            found = LogisticRegression(C=self.problem.C, tol=_HANDED_OVER).fit(self.X, self.problem.codes)
-        self.problem.n_solved = _ON_TRIAL  # a diagonal preconditioner suffices
-        W = found.coef_.astype(np.float32, copy=False)
-        b = found.intercept_ + W @ self.offset  # intercepts for centred rows
-        self._extend(_span(W.T, 0.0))
-        self._begin(np.hstack([b.astype(np.float32)[:, None], W @ self.basis]))
 
     def parameters(self) -> tuple[Array, NDArray[np.float64]]:
         """Return weights and intercepts for rows that are not centred."""
@@ -167,8 +126,6 @@ class _Problem:
     def __init__(self, A: Array, codes: Codes, C: float) -> None:
         self.A, self.codes, self.C = A, codes, C
         self.rows = np.arange(len(A))
-        self.preconditioner: type[Diagonal | ByRows] = Diagonal
-        self.n_solved = 0
 
     def at(self, V: Array, Z: Array) -> _State:
         """Return the state of weights V with logits Z."""
@@ -224,23 +181,20 @@ class _Problem:
         metric = None
         for _ in range(3):
             if metric is None or _squared(g) > _NEAR * enough:
-                metric = self.preconditioner(self.A, state.P, self.C)
-            x, Zx, metric = self._newton(metric, state.P, g, max(_FORCING * _squared(g), enough / 2))
+                metric = Preconditioner(self.A, state.P, self.C)
+            x, Zx = self._newton(metric, state.P, g, max(_FORCING * _squared(g), enough / 2))
             state = self._search(state, x, Zx, float(np.vdot(g, x)))
             g = self.gradient(state)
             if _squared(g) <= enough:
                 break
-        self.n_solved += 1
         return state
 
-    def _newton(
-        self, metric: Diagonal | ByRows, P: Array, g: Array, enough: float
-    ) -> tuple[Array, Array, Diagonal | ByRows]:
-        """Return a Newton step by conjugate gradients, its logits, and the preconditioner in use."""
+    def _newton(self, metric: Preconditioner, P: Array, g: Array, enough: float) -> tuple[Array, Array]:
+        """Return a Newton step by conjugate gradients, and its logits."""
         x, Zx, r = np.zeros_like(g), np.zeros_like(P), -g
         z = metric.solve(r)
         p, rz = z, float(np.vdot(r, z))
-        for n_steps in range(1, 21):
+        for _ in range(20):
             curved, Zp = self.curve(P, p)
             length = np.float32(rz / float(np.vdot(p, curved)))
             x += length * p
@@ -248,14 +202,10 @@ class _Problem:
             r -= length * curved
             if _squared(r) <= enough:
                 break
-            on_trial = n_steps == _TRIAL and self.n_solved < _ON_TRIAL and isinstance(metric, Diagonal)
-            if on_trial and _squared(r) > _SLOW * _squared(g):
-                self.preconditioner = ByRows
-                metric, p = ByRows(self.A, P, self.C), np.zeros_like(p)
             z = metric.solve(r)
             rz, before = float(np.vdot(r, z)), rz
             p = z + np.float32(rz / before) * p
-        return x, Zx, metric
+        return x, Zx
 
     def _search(self, state: _State, x: Array, Zx: Array, slope: float) -> _State:
         """Search along x, whose logits are Zx, until the slope is small."""
@@ -291,94 +241,52 @@ def _span(columns: Array, left_out: float) -> Array:
     return np.asarray(exact @ (mix[:, kept] / np.sqrt(squares[kept])), dtype=np.float32)
 
 
-class Diagonal:
-    """Inverse of the Hessian, class by class, for uncorrelated columns."""
-
-    def __init__(self, A: Array, P: Array, C: float) -> None:
-        curvature = np.float32(C / len(A)) * (P - P * P).sum(axis=1)
-        penalty = np.ones(A.shape[1], dtype=np.float32)
-        penalty[0] = 1e-6  # intercepts are not penalised, but their curvature may vanish
-        self.scale = 1 / (penalty + curvature[:, None] * np.einsum("nd,nd->d", A, A))
-
-    def solve(self, g: Array) -> Array:
-        return _centred(g * self.scale)
-
-
-class ByRows:
-    """Approximate inverse of the Hessian, class by class, from some of the rows.
+class Preconditioner:
+    """Approximate inverse of the Hessian, class by class, from the rows of largest curvature.
 
     With these rows U and their curvature w, the Hessian of a class is about `S + U' diag(w) U`; the diagonal
-    S is the penalty plus a term for the other rows. If a class has fewer rows than there are columns, U are
-    the rows of largest curvature, and their Gram matrix is factored (Woodbury's identity). Else U is a
-    sample, and the sum is factored.
+    S is the penalty plus a term for the other rows. The Gram matrix of U is factored (Woodbury's identity).
     """
 
     def __init__(self, A: Array, P: Array, C: float) -> None:
-        n_rows, n_columns = A.shape
-        n_top = min(_TOP * n_rows // len(P) + 1, n_rows)
-        penalty = np.ones(n_columns, dtype=np.float32)
-        spread = np.float32(_TAIL / n_rows) * np.einsum("nd,nd->d", A, A)
+        penalty = np.ones(A.shape[1], dtype=np.float32)
+        spread = np.float32(_TAIL / len(A)) * np.einsum("nd,nd->d", A, A)
         penalty[0], spread[0] = 0, 1
         sizes = np.einsum("nd,nd->n", A, A)
-        self.scale = np.empty((len(P), n_columns), dtype=np.float32)  # S^(-1/2)
+        n_most = min(_TOP * len(A) // len(P) + 2, _MOST, len(A))
+        self.scale = np.empty((len(P), A.shape[1]), dtype=np.float32)  # S^(-1/2)
         self.rows, self.factors = [], []
         for k, w in enumerate(np.float32(C) * (P - P * P)):
-            rows, w, rest = _top(w, sizes, 2 * n_top) if n_top < n_columns else _sample(w, n_top)
+            rows = _top(w * sizes, n_most)
+            total, top = float(w.sum()), w[rows]
+            rest = max(total - float(top.sum()), 1e-3 * total + 1e-6)
             self.scale[k] = 1 / np.sqrt(penalty + np.float32(rest) * spread)
-            U = A[rows]
-            U *= self.scale[k]
-            if n_top < n_columns:
-                matrix = U @ U.T
-                diagonal = np.einsum("mm->m", matrix)
-                # The clip limits the condition number in single precision.
-                diagonal += 1 / np.clip(w, 1e-9, 1e3 / (diagonal + 1e-6))
-                self.rows.append(U)
-            else:
-                U *= np.sqrt(w)[:, None]
-                matrix = U.T @ U
-                np.einsum("dd->d", matrix)[...] += 1
+            U = A[rows] * self.scale[k]
+            matrix = U @ U.T
+            diagonal = np.einsum("mm->m", matrix)
+            # The clip limits the condition number in single precision.
+            diagonal += 1 / np.clip(top, 1e-9, 1e3 / (diagonal + 1e-6))
+            self.rows.append(U)
             self.factors.append(factor(matrix))
 
     def solve(self, g: Array) -> Array:
         """Return the product with g."""
         g = g * self.scale
         # One class at a time, so that its rows stay in the processor's cache.
-        for k, factor in enumerate(self.factors):
-            if self.rows:
-                g[k] -= _solved(factor, self.rows[k] @ g[k]) @ self.rows[k]
-            else:
-                g[k] = _solved(factor, g[k])
+        for k, (U, factor) in enumerate(zip(self.rows, self.factors, strict=True)):
+            g[k] -= strsv(factor, strsv(factor, U @ g[k], trans=1), overwrite_x=True) @ U
         g *= self.scale
-        return _centred(g)
+        g -= g.mean(axis=0)  # which affects only the penalty
+        return g
 
 
-def _centred(step: Array) -> Array:
-    """Subtract the mean over classes, which affects only the penalty."""
-    step -= step.mean(axis=0)
-    return step
-
-
-def _top(w: Array, sizes: Array, n_most: int) -> tuple[NDArray[np.intp], Array, float]:
-    """Return 1 to `n_most` rows whose curvature exceeds the penalty's, their weights, and the others'."""
-    curvature = w * sizes
+def _top(curvature: Array, n_most: int) -> NDArray[np.intp]:
+    """Return 1 to `n_most` rows whose curvature exceeds the penalty's."""
     rows = np.flatnonzero(curvature > 1)
     if not 0 < len(rows) <= n_most:
-        first = len(w) - min(max(len(rows), 1), n_most)
+        first = len(curvature) - min(max(len(rows), 1), n_most)
         rows = np.argpartition(curvature, first)[first:]
-    total, top = float(w.sum()), w[rows]
-    return rows, top, max(total - float(top.sum()), 1e-3 * total + 1e-6)
-
-
-def _sample(w: Array, n_most: int) -> tuple[NDArray[np.intp], Array, float]:
-    """Return at most `n_most` representative rows, their weights, and the smallest of these."""
-    least = float(w.sum()) / n_most
-    for _ in range(4):
-        least = float(np.minimum(w, least).sum()) / n_most
-    least += 1e-6
-    # Systematic sampling of rows of smaller weight; all others are included.
-    passed = np.floor(np.cumsum(np.minimum(w / least, 1), dtype=np.float64) + 1e-6)
-    rows = np.flatnonzero(np.diff(passed, prepend=0))
-    return rows, np.maximum(w[rows], np.float32(least)), least
+    return rows
 
 
 def factor(matrix: Array) -> Array:
@@ -386,9 +294,3 @@ def factor(matrix: Array) -> Array:
     # The transpose of a symmetric matrix in C order is the same matrix in the order of LAPACK.
     factor: Array = spotrf(matrix.T, overwrite_a=True)[0]
     return factor
-
-
-def _solved(factor: Array, b: Array) -> Array:
-    """Return the solution of `R' R x = b`."""
-    x: Array = strsv(factor, strsv(factor, b, trans=1), overwrite_x=True)
-    return x

@@ -73,8 +73,8 @@ class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]
 
     Minimises `C · Σ -log p(y | x) + |W|² / 2` without a penalty on intercepts. It is faster than
     scikit-learn if there are many classes and features, and closer to the minimum: scikit-learn stops by the
-    size of the mean gradient. Two classes are fitted by scikit-learn; if features are uncorrelated, its
-    solver computes the first iterations. Computations are in single precision and deterministic.
+    size of the mean gradient. Two classes are fitted by scikit-learn. Computations are in single precision
+    and deterministic.
 
     Parameters
     ----------
@@ -150,8 +150,6 @@ class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]
             self.gap_ = np.nan
             return self
         path = SubspacePath(rows, codes, self.C)
-        if path.is_uncorrelated():
-            path.start_from_lbfgs()
         while path.gap > self.tol and path.n_steps < self.max_iter and path.n_idle < _PATIENCE:
             path.step(self.tol)
         if path.gap > (self.tol if path.n_idle < _PATIENCE else max(self.tol, _FAR)):
