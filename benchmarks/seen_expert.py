@@ -150,10 +150,10 @@ def watched() -> Iterator[tuple[Counter[str], list[tuple[float, Callable[[], Wei
         "projection of the rows": (_newton.SubspacePath, "_extend"),
         "orthonormal directions": (_newton, "_span"),
         "first subspace (L-BFGS)": (_newton._Problem, "approach"),
-        "preconditioner": (_newton.Preconditioner, "__init__"),
+        "preconditioner": (_newton.ByRows, "__init__"),
         "its Cholesky factors": (_newton, "factor"),
         "products with the Hessian": (_newton._Problem, "curve"),
-        "applying the preconditioner": (_newton.Preconditioner, "solve"),
+        "applying the preconditioner": (_newton.ByRows, "solve"),
         "line search": (_newton._Problem, "_search"),
     }
     originals = {name: getattr(owner, attribute) for name, (owner, attribute) in watch.items()}

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
 from cosmo.classifier._promotion import add_class, can_add_class
-from cosmo.experts._newton import Preconditioner, SubspacePath
+from cosmo.experts._newton import ByRows, Diagonal, SubspacePath
 from cosmo.experts.seen import SoftmaxRegression
 
 
@@ -173,7 +173,20 @@ def test_grid_search():
     assert search.best_params_ == {"C": 1e-3}
 
 
-def test_preconditioner_inverts_the_hessian_of_each_class():
+def test_rows_precondition_where_features_are_correlated():
+    X, codes = draw(n_rows=1200, n_features=100)
+    found = []
+    for factors in (0, 8):
+        rng = np.random.default_rng(0)
+        mixed = 8 * rng.normal(size=(1200, factors)) @ rng.normal(size=(factors, 100))
+        path = SubspacePath((X + mixed).astype(np.float32), codes, 1.0)
+        while path.gap > 1e-6:
+            path.step(1e-6)
+        found.append(path.problem.preconditioner)
+    assert found == [Diagonal, ByRows]
+
+
+def test_rows_invert_the_hessian_of_each_class():
     """All rows of a class are used if there are few, so that only the clip of weights is inexact."""
     rng = np.random.default_rng(0)
     A = np.hstack([np.ones((40, 1)), 3 * rng.normal(size=(40, 20))]).astype(np.float32)
@@ -182,5 +195,5 @@ def test_preconditioner_inverts_the_hessian_of_each_class():
     g -= g.mean(axis=0)
     hessian = 0.5 * (1 / 3 - 1 / 9) * A.T @ A + np.diag(np.r_[0, np.ones(20)])
     truth = np.linalg.solve(hessian, g.T).T
-    found = Preconditioner(A, P, 0.5).solve(g)
+    found = ByRows(A, P, 0.5).solve(g)
     assert np.linalg.norm(found - truth) < 0.1 * np.linalg.norm(truth)

@@ -13,14 +13,13 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from cosmo._core.cache import fingerprint
-from cosmo._core.extras import require
 from cosmo._core.validation import check_features
-from cosmo.experts._network import NetworkExpert, Weights
+from cosmo.experts._network import NetworkExpert, Weights, torch
 from cosmo.experts.base import Array, Codes, check_counts, check_positive
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+    from torch import Generator, Tensor
+    from torch.optim import Optimizer
 
 _CLASSIFIERS = 4  # classifiers in memory, one per set of classes
 _ROWS = 4096  # rows scaled at once when predicting
@@ -88,7 +87,7 @@ class GenerativeExpert(NetworkExpert):
     hidden: int = 512
 
     @abstractmethod
-    def _networks(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:
+    def _networks(self, n_features: int, n_attributes: int, generator: Generator) -> Weights:
         """Return the initial weights of both sides; `rows_` is set."""
 
     @abstractmethod
@@ -100,9 +99,7 @@ class GenerativeExpert(NetworkExpert):
         """Return the length of the generator's noise."""
 
     @abstractmethod
-    def _opponent_loss(
-        self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
-    ) -> Tensor:
+    def _opponent_loss(self, w: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: Generator) -> Tensor:
         """Return the opponent's loss on a mini-batch."""
 
     def _opponent(self) -> tuple[int, float]:
@@ -111,7 +108,6 @@ class GenerativeExpert(NetworkExpert):
 
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return log-probabilities among the classes of `descriptions`, shape (n_samples, n_classes)."""
-        torch = require("torch")
         X = check_features(X, name="X", columns=self._width())
         attributes = self.attributes(descriptions)
         classifier = self._classifier(attributes)
@@ -147,7 +143,6 @@ class GenerativeExpert(NetworkExpert):
 
     def _synthesize(self, attributes: Array, n: int, seed: int) -> Tensor:
         """Return scaled features, class after class."""
-        torch = require("torch")
         A = torch.from_numpy(self._signatures(attributes))
         weights = {
             name.removeprefix("mean "): torch.from_numpy(value)
@@ -169,7 +164,6 @@ class GenerativeExpert(NetworkExpert):
         return classifier
 
     def _train_classifier(self, attributes: Array) -> Weights:
-        torch = require("torch")
         # For each class, the rows of training classes with the same description.
         rows = [
             np.flatnonzero((self.descriptions_ == description).all(axis=1)[self.codes_])
@@ -228,15 +222,15 @@ class GenerativeExpert(NetworkExpert):
         self.rows_, self.codes_ = X, codes
         return X, codes
 
-    def _start(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:
+    def _start(self, n_features: int, n_attributes: int, generator: Generator) -> Weights:
         weights = self._networks(n_features, n_attributes, generator)
         means = {f"mean {name}": tensor.clone() for name, tensor in weights.items() if name.startswith("G.")}
         return weights | means
 
-    def _optimisers(self, weights: Weights) -> dict[str, torch.optim.Optimizer]:
-        adam = require("torch").optim.Adam
+    def _optimisers(self, weights: Weights) -> dict[str, Optimizer]:
+        adam = torch.optim.Adam
 
-        def steps(side: str, rate: float) -> torch.optim.Optimizer:
+        def steps(side: str, rate: float) -> Optimizer:
             moved = [tensor for name, tensor in weights.items() if name.startswith(side)]
             return adam(moved, lr=rate, betas=self.betas, fused=True)
 
@@ -249,11 +243,10 @@ class GenerativeExpert(NetworkExpert):
         codes: Tensor,
         A: Tensor,
         weights: Weights,
-        optimisers: dict[str, torch.optim.Optimizer],
-        generator: torch.Generator,
+        optimisers: dict[str, Optimizer],
+        generator: Generator,
     ) -> float:
         """Train generator and opponent in turn; return the generator's mean loss."""
-        torch = require("torch")
         losses = {"opponent": self._opponent_loss, "generator": self._loss}
         history: dict[str, list[float]] = {side: [] for side in losses}
         means = [
@@ -311,7 +304,6 @@ def fit_linear(
     A fixed, small number of steps from zero is the regularisation. `importance` is the weight of each
     sample in the loss; only ratios matter.
     """
-    torch = require("torch")
     W = torch.zeros(X.shape[1], n_outputs, requires_grad=True)
     b = torch.zeros(n_outputs, requires_grad=True)
     adam = torch.optim.Adam([W, b], lr=learning_rate, fused=True)

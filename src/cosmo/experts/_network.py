@@ -28,12 +28,22 @@ from cosmo._core.validation import check_features
 from cosmo.experts.base import Array, Codes, UnseenExpert, check_counts, check_not_negative, check_positive
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+    from torch import Generator, Tensor
+    from torch.optim import Optimizer
 
 logger = logging.getLogger(__name__)
 
 Weights = dict[str, "Tensor"]
+
+
+class _Torch:
+    """PyTorch, imported at the first use of an attribute."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(require("torch"), name)
+
+
+torch: Any = _Torch()
 _CHUNK = 1 << 23  # hidden values in memory at once when predicting
 _SECONDS = 10.0  # between checkpoints, and between messages of progress
 
@@ -85,13 +95,11 @@ class NetworkExpert(UnseenExpert):
     temperature: float | None = None
 
     @abstractmethod
-    def _start(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:
+    def _start(self, n_features: int, n_attributes: int, generator: Generator) -> Weights:
         """Return the weights before training."""
 
     @abstractmethod
-    def _loss(
-        self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
-    ) -> Tensor:
+    def _loss(self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: Generator) -> Tensor:
         """Return the loss of a mini-batch; `codes` are rows of A (n_classes, n_attributes)."""
 
     @abstractmethod
@@ -102,9 +110,9 @@ class NetworkExpert(UnseenExpert):
         """Return the weights that decay."""
         return list(weights.values())
 
-    def _optimisers(self, weights: Weights) -> dict[str, torch.optim.Optimizer]:
+    def _optimisers(self, weights: Weights) -> dict[str, Optimizer]:
         """Return the optimisers by name; their states are part of a checkpoint."""
-        adam = require("torch").optim.Adam
+        adam = torch.optim.Adam
         return {"adam": adam(weights.values(), lr=self.learning_rate, fused=True)}
 
     def _step_size(self, step: int) -> float:
@@ -142,7 +150,6 @@ class NetworkExpert(UnseenExpert):
 
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return the network's scores, shape (n_samples, n_classes)."""
-        torch = require("torch")
         X = check_features(X, name="X", columns=self._width())
         A = torch.from_numpy(self._signatures(self.attributes(descriptions)))
         weights = {name: torch.from_numpy(value) for name, value in self.weights_.items()}
@@ -202,7 +209,6 @@ class NetworkExpert(UnseenExpert):
         checkpoints: Checkpoints,
     ) -> Iterator[tuple[int, dict[str, Array]]]:
         """Yield the number of epochs done and the weights, at each of `stops`."""
-        torch = require("torch")
         self._check_parameters(stops)
         self._learn_scales(X, attributes)
         rows, labels = (torch.from_numpy(part) for part in self._examples(self._features(X), codes))
@@ -239,11 +245,10 @@ class NetworkExpert(UnseenExpert):
         codes: Tensor,
         A: Tensor,
         weights: Weights,
-        optimisers: dict[str, torch.optim.Optimizer],
-        generator: torch.Generator,
+        optimisers: dict[str, Optimizer],
+        generator: Generator,
     ) -> float:
         """Train on all samples once, in random order; return the mean loss."""
-        torch = require("torch")
         adam = optimisers["adam"]
         total = 0.0
         batches = torch.randperm(len(X), generator=generator).split(self.batch_size)
@@ -269,13 +274,12 @@ class NetworkExpert(UnseenExpert):
         check_not_negative(weight_decay=self.weight_decay)
 
 
-def _state(weights: Weights, optimisers: dict[str, torch.optim.Optimizer]) -> dict[str, Any]:
+def _state(weights: Weights, optimisers: dict[str, Optimizer]) -> dict[str, Any]:
     return {"weights": weights, **{name: one.state_dict() for name, one in optimisers.items()}}
 
 
-def layer(n_in: int, n_out: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def layer(n_in: int, n_out: int, generator: Generator) -> tuple[Tensor, Tensor]:
     """Return initial weights (n_in, n_out) that keep the variance through a ReLU, and zero biases."""
-    torch = require("torch")
     return torch.randn(n_in, n_out, generator=generator) * math.sqrt(2 / n_in), torch.zeros(n_out)
 
 
@@ -304,7 +308,7 @@ class Checkpoints:
         if self.folder is None or (epoch not in self.stops and time.monotonic() - self.saved_at < _SECONDS):
             return
         content = io.BytesIO()
-        require("torch").save(state(), content)
+        torch.save(state(), content)
         write_atomic(self._path(epoch), content.getvalue())
         self.saved_at = time.monotonic()
         for older in self._epochs():
@@ -318,7 +322,7 @@ class Checkpoints:
                 continue
             path = self._path(epoch)
             try:
-                state = require("torch").load(path, weights_only=True)
+                state = torch.load(path, weights_only=True)
             except Exception as error:  # torch raises many types for damaged files
                 logger.warning("%s cannot be read (%s); training resumes from an earlier state", path, error)
                 continue

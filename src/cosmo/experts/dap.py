@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from cosmo.experts.base import Array, Codes, UnseenExpert, check_positive
 __all__ = ["DAP"]
 
 
+@dataclass(eq=False, repr=False)
 class DAP(UnseenExpert):
     """Predict each attribute from the features, then the class whose attributes fit best.
 
@@ -54,9 +56,9 @@ class DAP(UnseenExpert):
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"C": (1e-4, 1e-3, 1e-2, 1e-1)}
     trained_apart: ClassVar[str | None] = "C"
 
-    def __init__(self, C: float | None = None, *, temperature: float | None = None) -> None:
-        self.C = C
-        self.temperature = temperature
+    C: float | None = None
+    _: KW_ONLY
+    temperature: float | None = None
 
     def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         check_positive(C=decided["C"])

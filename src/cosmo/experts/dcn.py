@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from cosmo._core.extras import require
 from cosmo.experts._linear import unit_rows
-from cosmo.experts._network import NetworkExpert, Weights
+from cosmo.experts._network import NetworkExpert, Weights, torch
 from cosmo.experts.base import Array, check_not_negative, check_positive, check_shares
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+    from torch import Generator, Tensor
 
 __all__ = ["DCN"]
 
@@ -51,14 +49,11 @@ class DCN(NetworkExpert):
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
-    >>> y = np.repeat(list("abcde"), 20)
-    >>> X = table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8))
-    >>> expert = DCN(epochs=50, hidden=32, temperature=1.0).fit(X, y, table)
-    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples, but took part in the training
-    (2, 6)
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=5)
+    >>> X, y, table = data.features, data.labels, data.descriptions  # X[:50] is of 10 classes
+    >>> DCN(epochs=5, hidden=32, temperature=1.0).fit(X[:50], y[:50], table).predict_proba(X, table).shape
+    (100, 20)
     """
 
     reference: ClassVar[str] = "Liu, Long, Wang & Jordan, NeurIPS 2018"
@@ -111,8 +106,7 @@ class DCN(NetworkExpert):
     def _signatures(self, attributes: Array) -> Array:
         return 10 * np.tanh(unit_rows(attributes))
 
-    def _start(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:
-        torch = require("torch")
+    def _start(self, n_features: int, n_attributes: int, generator: Generator) -> Weights:
         return {
             "W1": 0.01 * torch.randn(n_features, self.hidden, generator=generator),
             "b1": torch.zeros(self.hidden),
@@ -120,10 +114,7 @@ class DCN(NetworkExpert):
             "b2": torch.zeros(n_attributes),
         }
 
-    def _loss(
-        self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
-    ) -> Tensor:
-        torch = require("torch")
+    def _loss(self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: Generator) -> Tensor:
         hidden = self._hidden(weights, X)
         mask = torch.rand(hidden.shape, generator=generator) >= self.dropout
         mapped = self._map(weights, hidden * mask / (1 - self.dropout))

@@ -11,14 +11,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erf
 
-from cosmo._core.extras import require
 from cosmo._core.validation import check_features
-from cosmo.experts._network import NetworkExpert, Weights, layer, normalise_rows
+from cosmo.experts._network import NetworkExpert, Weights, layer, normalise_rows, torch
 from cosmo.experts.base import Array, Codes, check_counts
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+    from torch import Generator, Tensor
 
 __all__ = ["CMT", "DEM"]
 
@@ -47,15 +45,14 @@ class CMT(NetworkExpert):
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
-    >>> y = np.repeat(list("abcde"), 20)
-    >>> X = table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8))
-    >>> expert = CMT(epochs=50, hidden=32, temperature=0.1).fit(X, y, table)
-    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples
-    (2, 6)
-    >>> expert.novelty(X[:2]).shape
-    (2,)
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=5)
+    >>> X, y, table = data.features, data.labels, data.descriptions  # X[:50] is of 10 classes
+    >>> expert = CMT(epochs=5, hidden=32, temperature=0.1).fit(X[:50], y[:50], table)
+    >>> expert.predict_proba(X, table).shape
+    (100, 20)
+    >>> expert.novelty(X).shape
+    (100,)
     """
 
     detects_novelty: ClassVar[bool] = True
@@ -92,7 +89,6 @@ class CMT(NetworkExpert):
 
     def _map(self, X: Array) -> Array:
         """Return φ(x), shape (n_samples, n_attributes)."""
-        torch = require("torch")
         weights = {name: torch.from_numpy(value) for name, value in self.weights_.items()}
         mapped = np.empty((len(X), len(self.columns_)), dtype=np.float32)
         with torch.inference_mode():
@@ -101,7 +97,7 @@ class CMT(NetworkExpert):
                 mapped[start : start + _ROWS] = self._embed(weights, rows).numpy()
         return mapped
 
-    def _start(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:
+    def _start(self, n_features: int, n_attributes: int, generator: Generator) -> Weights:
         W1, b1 = layer(n_features, self.hidden, generator)
         W2, b2 = layer(self.hidden, n_attributes, generator)
         # Small initial weights avoid saturation of tanh.
@@ -111,9 +107,7 @@ class CMT(NetworkExpert):
         """Return φ(x), shape (n_samples, n_attributes)."""
         return (X @ w["W1"] + w["b1"]).tanh() @ w["W2"] + w["b2"]
 
-    def _loss(
-        self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
-    ) -> Tensor:
+    def _loss(self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: Generator) -> Tensor:
         return (self._embed(weights, X) - A[codes]).square().mean()
 
     def _score(self, weights: Weights, X: Tensor, A: Tensor) -> Tensor:
@@ -147,13 +141,11 @@ class DEM(NetworkExpert):
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
-    >>> y = np.repeat(list("abcde"), 20)
-    >>> X = np.abs(table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8)))
-    >>> expert = DEM(epochs=50, hidden=32, temperature=0.1).fit(X, y, table)
-    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples
-    (2, 6)
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=5)
+    >>> X, y, table = data.features, data.labels, data.descriptions  # X[:50] is of 10 classes
+    >>> DEM(epochs=5, hidden=32, temperature=0.1).fit(X[:50], y[:50], table).predict_proba(X, table).shape
+    (100, 20)
     """
 
     reference: ClassVar[str] = "Zhang, Xiang & Gong, CVPR 2017"
@@ -181,7 +173,7 @@ class DEM(NetworkExpert):
         self.share_ = (rows / len(codes)).astype(np.float32)
         return means, classes
 
-    def _start(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:
+    def _start(self, n_features: int, n_attributes: int, generator: Generator) -> Weights:
         W1, b1 = layer(n_attributes, self.hidden, generator)
         W2, b2 = layer(self.hidden, n_features, generator)
         return {"W1": W1, "b1": b1, "W2": W2, "b2": b2}
@@ -193,10 +185,8 @@ class DEM(NetworkExpert):
         """Return ψ(a), shape (n_classes, n_features)."""
         return ((A @ w["W1"] + w["b1"]).relu() @ w["W2"] + w["b2"]).relu()
 
-    def _loss(
-        self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
-    ) -> Tensor:
-        share = require("torch").from_numpy(self.share_)[codes]
+    def _loss(self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: Generator) -> Tensor:
+        share = torch.from_numpy(self.share_)[codes]
         return share @ (self._embed(weights, A[codes]) - X).square().mean(dim=1)
 
     def _score(self, weights: Weights, X: Tensor, A: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from cosmo.experts.base import Array, Codes, UnseenExpert, check_positive
 __all__ = ["ESZSL"]
 
 
+@dataclass(eq=False, repr=False)
 class ESZSL(UnseenExpert):
     """Score `F(x, y) = xᵀ V a_y`, with V from a doubly regularised least-squares fit.
 
@@ -40,13 +42,11 @@ class ESZSL(UnseenExpert):
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
-    >>> y = np.repeat(list("abcde"), 20)
-    >>> X = table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8))
-    >>> expert = ESZSL(gamma=0.01, lam=0.01, temperature=0.1).fit(X, y, table)
-    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples
-    (2, 6)
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=5)
+    >>> X, y, table = data.features, data.labels, data.descriptions  # X[:50] is of 10 classes
+    >>> ESZSL(gamma=0.01, lam=0.01, temperature=0.1).fit(X[:50], y[:50], table).predict_proba(X, table).shape
+    (100, 20)
     """
 
     reference: ClassVar[str] = "Romera-Paredes & Torr, ICML 2015"
@@ -55,18 +55,11 @@ class ESZSL(UnseenExpert):
         "lam": tuple(10.0 ** (e / 2) for e in range(-6, 7)),
     }
 
-    def __init__(
-        self,
-        gamma: float | None = None,
-        lam: float | None = None,
-        *,
-        centre: bool = True,
-        temperature: float | None = None,
-    ) -> None:
-        self.centre = centre
-        self.gamma = gamma
-        self.lam = lam
-        self.temperature = temperature
+    gamma: float | None = None
+    lam: float | None = None
+    _: KW_ONLY
+    centre: bool = True
+    temperature: float | None = None
 
     def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         self._learn_mean(attributes)

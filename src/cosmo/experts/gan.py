@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cosmo._core.extras import require
 from cosmo.experts._generative import GenerativeExpert, fit_linear
-from cosmo.experts._network import Weights, layer
+from cosmo.experts._network import Weights, layer, torch
 from cosmo.experts.base import Array, Codes, check_counts, check_not_negative, check_positive
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+    from torch import Generator, Tensor
 
 __all__ = ["FCLSWGAN", "CycleUWGAN", "CycleWGAN"]
 
@@ -60,7 +58,7 @@ class ConditionalWGAN(GenerativeExpert):
     def _noise_size(self, n_attributes: int) -> int:
         return n_attributes
 
-    def _networks(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:
+    def _networks(self, n_features: int, n_attributes: int, generator: Generator) -> Weights:
         first, bias = layer(2 * n_attributes, self.hidden, generator)
         critic, critic_bias = layer(n_features + n_attributes, self.hidden, generator)
         return {
@@ -68,7 +66,7 @@ class ConditionalWGAN(GenerativeExpert):
             "G.description": first[n_attributes:].clone(),
             "G.bias": bias,
             "G.last": 0.05 * layer(self.hidden, n_features, generator)[0],
-            "G.last_bias": require("torch").from_numpy(self.rows_.mean(axis=0)),
+            "G.last_bias": torch.from_numpy(self.rows_.mean(axis=0)),
             "D.features": critic[:n_features].clone(),
             "D.description": critic[n_features:].clone(),
             "D.bias": critic_bias,
@@ -79,26 +77,21 @@ class ConditionalWGAN(GenerativeExpert):
         hidden = noise @ weights["G.noise"] + A @ weights["G.description"] + weights["G.bias"]
         return (_leaky(hidden) @ weights["G.last"] + weights["G.last_bias"]).relu()
 
-    def _draw(self, weights: Weights, A: Tensor, generator: torch.Generator) -> Tensor:
-        noise = require("torch").randn(len(A), self._noise_size(A.shape[1]), generator=generator)
+    def _draw(self, weights: Weights, A: Tensor, generator: Generator) -> Tensor:
+        noise = torch.randn(len(A), self._noise_size(A.shape[1]), generator=generator)
         return self._generate(weights, noise, A)
 
-    def _opponent_loss(
-        self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
-    ) -> Tensor:
-        torch = require("torch")
+    def _opponent_loss(self, w: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: Generator) -> Tensor:
         with torch.no_grad():
-            fake = self._draw(weights, A[codes], generator)
-        hidden = _critic_hidden(weights, torch.cat([X, fake]), A[codes].repeat(2, 1))
+            fake = self._draw(w, A[codes], generator)
+        hidden = _critic_hidden(w, torch.cat([X, fake]), A[codes].repeat(2, 1))
         real_hidden, fake_hidden = hidden.chunk(2)
-        lead = (_leaky(fake_hidden) - _leaky(real_hidden)) @ weights["D.last"]
+        lead = (_leaky(fake_hidden) - _leaky(real_hidden)) @ w["D.last"]
         # The hidden layer is linear in the rows, so it is interpolated as they are.
         between = real_hidden.lerp(fake_hidden, torch.rand(len(X), 1, generator=generator))
-        return lead.mean() + _PENALTY * gradient_penalty(weights, between)
+        return lead.mean() + _PENALTY * gradient_penalty(w, between)
 
-    def _loss(
-        self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
-    ) -> Tensor:
+    def _loss(self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: Generator) -> Tensor:
         fake = self._draw(weights, A[codes], generator)
         value = _leaky(_critic_hidden(weights, fake, A[codes])) @ weights["D.last"]
         return self.weight * self._demand(fake, codes, A) - value.mean()
@@ -134,16 +127,12 @@ class FCLSWGAN(ConditionalWGAN):
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
-    >>> y = np.repeat(list("abcde"), 20)
-    >>> X = np.abs(table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8)))
-    >>> expert = FCLSWGAN(epochs=5, hidden=32).fit(X, y, table)
-    >>> expert.synthesize(table.loc[["f"]], n=4).shape  # "f" had no samples
-    (4, 8)
-    >>> expert.predict_proba(X[:2], table).shape
-    (2, 6)
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=5)
+    >>> X, y, table = data.features, data.labels, data.descriptions  # X[:50] is of 10 classes
+    >>> expert = FCLSWGAN(epochs=1, hidden=32).fit(X[:50], y[:50], table)
+    >>> expert.synthesize(table, n=4).shape, expert.predict_proba(X, table).shape
+    ((80, 576), (100, 20))
     """
 
     reference: ClassVar[str] = "Xian, Lorenz, Schiele & Akata, CVPR 2018"
@@ -171,7 +160,6 @@ class FCLSWGAN(ConditionalWGAN):
     }
 
     def _examples(self, X: Array, codes: Codes) -> tuple[Array, Codes]:
-        torch = require("torch")
         self.seen_classifier_ = fit_linear(
             torch.from_numpy(X),
             torch.from_numpy(codes),
@@ -182,7 +170,6 @@ class FCLSWGAN(ConditionalWGAN):
         return super()._examples(X, codes)
 
     def _demand(self, fake: Tensor, codes: Tensor, A: Tensor) -> Tensor:
-        torch = require("torch")
         W, b = self.seen_classifier_
         loss: Tensor = torch.nn.functional.cross_entropy(torch.addmm(b, fake, W), codes)
         return loss
@@ -212,14 +199,11 @@ class CycleWGAN(ConditionalWGAN):
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
-    >>> y = np.repeat(list("abcde"), 20)
-    >>> X = np.abs(table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8)))
-    >>> expert = CycleWGAN(epochs=5, hidden=32).fit(X, y, table)
-    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples
-    (2, 6)
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=5)
+    >>> X, y, table = data.features, data.labels, data.descriptions  # X[:50] is of 10 classes
+    >>> CycleWGAN(epochs=1, hidden=32).fit(X[:50], y[:50], table).predict_proba(X, table).shape
+    (100, 20)
     """
 
     reference: ClassVar[str] = "Felix, Kumar, Reid & Carneiro, ECCV 2018"
@@ -248,7 +232,6 @@ class CycleWGAN(ConditionalWGAN):
     weight: float = 1.0
 
     def _examples(self, X: Array, codes: Codes) -> tuple[Array, Codes]:
-        torch = require("torch")
         A = torch.from_numpy(self._signatures(self.descriptions_))
         self.regressor_ = fit_linear(
             torch.from_numpy(X), A[torch.from_numpy(codes)], A.shape[1], "squared error", seed=self.seed
@@ -261,7 +244,7 @@ class CycleWGAN(ConditionalWGAN):
     def _cycle(self, fake: Tensor, A: Tensor) -> Tensor:
         """Return the squared error of descriptions predicted from rows, relative to their squares."""
         W, b = self.regressor_
-        predicted = require("torch").addmm(b, fake, W)
+        predicted = torch.addmm(b, fake, W)
         return (predicted - A).square().mean() / A.square().mean()
 
 
@@ -285,22 +268,17 @@ class CycleUWGAN(CycleWGAN):
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
-    >>> y = np.repeat(list("abcde"), 20)
-    >>> X = np.abs(table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8)))
-    >>> expert = CycleUWGAN(epochs=5, hidden=32).fit(X, y, table)
-    >>> expert.others_.shape  # the description of "f" took part
-    (1, 3)
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=5)
+    >>> X, y, table = data.features, data.labels, data.descriptions  # X[:50] is of 10 classes
+    >>> expert = CycleUWGAN(epochs=1, hidden=32).fit(X[:50], y[:50], table)
+    >>> expert.others_.shape  # descriptions of the others took part
+    (10, 12)
     """
 
     reads_unseen: ClassVar[bool] = True
 
-    def _loss(
-        self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
-    ) -> Tensor:
-        torch = require("torch")
+    def _loss(self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: Generator) -> Tensor:
         loss = super()._loss(weights, X, codes, A, generator)
         if self.others_ is None or not len(self.others_):
             return loss
@@ -315,7 +293,7 @@ def gradient_penalty(weights: Weights, hidden: Tensor) -> Tensor:
     The gradient has the closed form `Vₓᵀ (leaky'(h) ⊙ v)`; `hidden` is h at the rows of the penalty, before
     the leaky rectifier.
     """
-    slopes = require("torch").where(hidden > 0, 1.0, _SLOPE) * weights["D.last"]
+    slopes = torch.where(hidden > 0, 1.0, _SLOPE) * weights["D.last"]
     penalty: Tensor = ((slopes @ weights["D.features"].T).norm(dim=1) - 1).square().mean()
     return penalty
 
@@ -325,5 +303,5 @@ def _critic_hidden(weights: Weights, X: Tensor, A: Tensor) -> Tensor:
 
 
 def _leaky(values: Tensor) -> Tensor:
-    result: Tensor = require("torch").nn.functional.leaky_relu(values, _SLOPE)
+    result: Tensor = torch.nn.functional.leaky_relu(values, _SLOPE)
     return result

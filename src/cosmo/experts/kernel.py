@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ __all__ = ["Kernel"]
 KERNELS = ("gaussian", "cauchy", "linear")
 
 
+@dataclass(eq=False, repr=False)
 class Kernel(GradientExpert):
     """Score `-(k1 - 1)² - (k2 - 1)²`: the misalignment of sample and class in both spaces.
 
@@ -65,13 +67,11 @@ class Kernel(GradientExpert):
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
-    >>> y = np.repeat(list("abcde"), 20)
-    >>> X = table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8))
-    >>> expert = Kernel(sigma=0.8, epochs=5, temperature=0.1).fit(X, y, table)
-    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples
-    (2, 6)
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=5)
+    >>> X, y, table = data.features, data.labels, data.descriptions  # X[:50] is of 10 classes
+    >>> Kernel(sigma=0.8, epochs=5, temperature=0.1).fit(X[:50], y[:50], table).predict_proba(X, table).shape
+    (100, 20)
     """
 
     reference: ClassVar[str] = "Zhang & Koniusz, CVPR 2018"
@@ -87,24 +87,14 @@ class Kernel(GradientExpert):
         "AWA2": {"kernel": "gaussian", "sigma": 0.8, "beta": 1.0},
     }
 
-    def __init__(
-        self,
-        sigma: float | None = None,
-        epochs: int | None = None,
-        *,
-        kernel: str = "gaussian",
-        beta: float = 1.0,
-        learning_rate: float = 4e-3,
-        seed: int = 0,
-        temperature: float | None = None,
-    ) -> None:
-        self.sigma = sigma
-        self.epochs = epochs
-        self.kernel = kernel
-        self.beta = beta
-        self.learning_rate = learning_rate
-        self.seed = seed
-        self.temperature = temperature
+    sigma: float | None = None
+    epochs: int | None = None
+    _: KW_ONLY
+    kernel: str = "gaussian"
+    beta: float = 1.0
+    learning_rate: float = 4e-3
+    seed: int = 0
+    temperature: float | None = None
 
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return `-(k1 - 1)² - (k2 - 1)²`, shape (n_samples, n_classes)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -84,6 +85,7 @@ def _preset(
     return {key: value for key, value in preset.items() if value is not None}
 
 
+@dataclass(eq=False, repr=False)
 class LAGO(UnseenExpert):
     """Soft OR over the attributes of a group, soft AND over groups.
 
@@ -168,34 +170,19 @@ class LAGO(UnseenExpert):
         name: _preset(name, *values) for name, values in _PUBLISHED.items()
     }
 
-    def __init__(
-        self,
-        variant: Variant = "semantic-soft",
-        *,
-        epochs: int | None = None,
-        n_groups: int = 30,
-        n_components: int = 512,
-        learning_rate: float = 0.5,
-        group_learning_rate: float = 0.01,
-        weight_decay: float = 0.0,
-        class_decay: float = 2e-4,
-        group_prior: float = 1e-2,
-        gain: float = 5.0,
-        batch_size: int = 64,
-        seed: int = 0,
-    ) -> None:
-        self.variant = variant
-        self.epochs = epochs
-        self.n_groups = n_groups
-        self.n_components = n_components
-        self.learning_rate = learning_rate
-        self.group_learning_rate = group_learning_rate
-        self.weight_decay = weight_decay
-        self.class_decay = class_decay
-        self.group_prior = group_prior
-        self.gain = gain
-        self.batch_size = batch_size
-        self.seed = seed
+    variant: Variant = "semantic-soft"
+    _: KW_ONLY
+    epochs: int | None = None
+    n_groups: int = 30
+    n_components: int = 512
+    learning_rate: float = 0.5
+    group_learning_rate: float = 0.01
+    weight_decay: float = 0.0
+    class_decay: float = 2e-4
+    group_prior: float = 1e-2
+    gain: float = 5.0
+    batch_size: int = 64
+    seed: int = 0
 
     def check_suitable(self, table: pd.DataFrame) -> None:
         """Raise `ValueError` unless the table has probabilities and the variant its groups."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from cosmo.experts.base import Array, Codes, check_positive
 __all__ = ["ALE", "SJE", "DeViSE"]
 
 
+@dataclass(eq=False, repr=False)
 class RankingExpert(GradientExpert):
     """Score `F(x, y) = xᵀ W a_y`, with W such that the true class outranks the other seen classes.
 
@@ -46,20 +48,12 @@ class RankingExpert(GradientExpert):
     batch_size: ClassVar[int] = 64
     searched: ClassVar[str] = "learning_rate"
 
-    def __init__(
-        self,
-        learning_rate: float | None = None,
-        epochs: int | None = None,
-        *,
-        margin: float = 1.0,
-        seed: int = 0,
-        temperature: float | None = None,
-    ) -> None:
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.margin = margin
-        self.seed = seed
-        self.temperature = temperature
+    learning_rate: float | None = None
+    epochs: int | None = None
+    _: KW_ONLY
+    margin: float = 1.0
+    seed: int = 0
+    temperature: float | None = None
 
     @staticmethod
     @abstractmethod
@@ -111,13 +105,11 @@ class DeViSE(RankingExpert):
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
-    >>> y = np.repeat(list("abcde"), 20)
-    >>> X = table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8))
-    >>> expert = DeViSE(learning_rate=1.0, epochs=5, temperature=0.1).fit(X, y, table)
-    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples
-    (2, 6)
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=5)
+    >>> X, y, table = data.features, data.labels, data.descriptions  # X[:50] is of 10 classes
+    >>> DeViSE(1.0, 5, temperature=0.1).fit(X[:50], y[:50], table).predict_proba(X, table).shape
+    (100, 20)
     """
 
     reference: ClassVar[str] = "Frome et al., NIPS 2013"
@@ -143,13 +135,11 @@ class SJE(RankingExpert):
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
-    >>> y = np.repeat(list("abcde"), 20)
-    >>> X = table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8))
-    >>> expert = SJE(learning_rate=1.0, epochs=5, temperature=0.1).fit(X, y, table)
-    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples
-    (2, 6)
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=5)
+    >>> X, y, table = data.features, data.labels, data.descriptions  # X[:50] is of 10 classes
+    >>> SJE(1.0, 5, temperature=0.1).fit(X[:50], y[:50], table).predict_proba(X, table).shape
+    (100, 20)
     """
 
     reference: ClassVar[str] = "Akata et al., CVPR 2015"
@@ -178,13 +168,11 @@ class ALE(RankingExpert):
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
-    >>> y = np.repeat(list("abcde"), 20)
-    >>> X = table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8))
-    >>> expert = ALE(learning_rate=1.0, epochs=5, temperature=0.1).fit(X, y, table)
-    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples
-    (2, 6)
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=5)
+    >>> X, y, table = data.features, data.labels, data.descriptions  # X[:50] is of 10 classes
+    >>> ALE(1.0, 5, temperature=0.1).fit(X[:50], y[:50], table).predict_proba(X, table).shape
+    (100, 20)
     """
 
     reference: ClassVar[str] = "Akata et al., TPAMI 2016"

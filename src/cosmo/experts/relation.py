@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cosmo._core.extras import require
-from cosmo.experts._network import NetworkExpert, Weights, layer
+from cosmo.experts._network import NetworkExpert, Weights, layer, torch
 from cosmo.experts.base import check_counts, check_shares
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+    from torch import Generator, Tensor
 
 __all__ = ["ICINESS", "RN"]
 
@@ -46,14 +44,11 @@ class RN(NetworkExpert):
 
     Examples
     --------
-    >>> import numpy as np, pandas as pd
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
-    >>> y = np.repeat(list("abcde"), 20)
-    >>> X = table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8))
-    >>> expert = RN(epochs=5, hidden=32, temperature=1.0).fit(X, y, table)
-    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples
-    (2, 6)
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=5)
+    >>> X, y, table = data.features, data.labels, data.descriptions  # X[:50] is of 10 classes
+    >>> RN(epochs=5, hidden=32, temperature=1.0).fit(X[:50], y[:50], table).predict_proba(X, table).shape
+    (100, 20)
     """
 
     reference: ClassVar[str] = "Sung et al., CVPR 2018"
@@ -86,7 +81,7 @@ class RN(NetworkExpert):
         super()._check_parameters(stops)
         check_counts(class_hidden=self.class_hidden)
 
-    def _start(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:
+    def _start(self, n_features: int, n_attributes: int, generator: Generator) -> Weights:
         W1, b1 = layer(n_attributes, self.class_hidden, generator)
         W2, b2 = layer(self.class_hidden, n_features, generator)
         M, c = layer(2 * n_features, self.hidden, generator)
@@ -107,9 +102,7 @@ class RN(NetworkExpert):
     def _decayed(self, weights: Weights) -> list[Tensor]:
         return [weights[name] for name in ("W1", "b1", "W2", "b2")]
 
-    def _loss(
-        self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
-    ) -> Tensor:
+    def _loss(self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: Generator) -> Tensor:
         present, target = codes.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         # Initial relations are 1/k, the share of matches. From 1/2, many trainings collapse to no match.
         relation = (self._score(weights, X, A[present]) - math.log(len(present))).sigmoid()
@@ -154,14 +147,11 @@ class ICINESS(NetworkExpert):
 
     Examples
     --------
-    >>> import numpy as np, pandas as pd
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
-    >>> y = np.repeat(list("abcde"), 20)
-    >>> X = table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8))
-    >>> expert = ICINESS(epochs=5, hidden=32, temperature=1.0).fit(X, y, table)
-    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples
-    (2, 6)
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=5)
+    >>> X, y, table = data.features, data.labels, data.descriptions  # X[:50] is of 10 classes
+    >>> ICINESS(epochs=5, hidden=32, temperature=1.0).fit(X[:50], y[:50], table).predict_proba(X, table).shape
+    (100, 20)
     """
 
     reference: ClassVar[str] = "Guo et al., IJCAI 2018"
@@ -177,7 +167,7 @@ class ICINESS(NetworkExpert):
         super()._check_parameters(stops)
         check_shares(dropout=self.dropout)
 
-    def _start(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:
+    def _start(self, n_features: int, n_attributes: int, generator: Generator) -> Weights:
         start: Weights = {}
         if self.deep:
             start["V_x"], start["b_x"] = layer(n_features, self.hidden, generator)
@@ -190,10 +180,7 @@ class ICINESS(NetworkExpert):
         start["w"] = layer(self.hidden, 1, generator)[0][:, 0].clone()
         return start
 
-    def _loss(
-        self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
-    ) -> Tensor:
-        torch = require("torch")
+    def _loss(self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: Generator) -> Tensor:
         mask = torch.rand(len(X), self.hidden, generator=generator) >= self.dropout
         w = weights["w"] * mask / (1 - self.dropout)
         F = (self._fuse(weights, X, A) @ w[:, :, None])[:, :, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from itertools import product
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -18,6 +19,7 @@ from cosmo.experts.base import Array, Codes, UnseenExpert, check_shares
 __all__ = ["SimilarityExpert"]
 
 
+@dataclass(eq=False, repr=False)
 class SimilarityExpert(UnseenExpert):
     """Score `cos(x, a_y)`, after an optional light adaptation learned from seen classes.
 
@@ -63,21 +65,10 @@ class SimilarityExpert(UnseenExpert):
         "adapter": (0.0, 0.3, 0.5, 0.7, 0.8, 0.9),
     }
 
-    sample_mean_: Array
-    description_mean_: Array
-    whitener_: Array
-    step_: Array
-
-    def __init__(
-        self,
-        whitening: float | None = None,
-        adapter: float | None = None,
-        *,
-        temperature: float | None = None,
-    ) -> None:
-        self.whitening = whitening
-        self.adapter = adapter
-        self.temperature = temperature
+    whitening: float | None = None
+    adapter: float | None = None
+    _: KW_ONLY
+    temperature: float | None = None
 
     def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         self._adapt(_Seen.learn(X, codes, attributes), decided["whitening"], decided["adapter"])

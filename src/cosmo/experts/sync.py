@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ __all__ = ["SynC"]
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class SynC(UnseenExpert):
     """Score `F(x, c) = w_c · x`, with `w_c` a mixture of phantom classifiers weighted by similarity.
 
@@ -51,13 +53,11 @@ class SynC(UnseenExpert):
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
-    >>> y = np.repeat(list("abcde"), 20)
-    >>> X = table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8))
-    >>> expert = SynC(lam=1e-4, rho=1.0, temperature=0.1).fit(X, y, table)
-    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples
-    (2, 6)
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=5)
+    >>> X, y, table = data.features, data.labels, data.descriptions  # X[:50] is of 10 classes
+    >>> SynC(lam=1e-4, rho=1.0, temperature=0.1).fit(X[:50], y[:50], table).predict_proba(X, table).shape
+    (100, 20)
     """
 
     reference: ClassVar[str] = "Changpinyo, Chao, Gong & Sha, CVPR 2016"
@@ -67,18 +67,11 @@ class SynC(UnseenExpert):
         "rho": tuple(2.0**e for e in range(-5, 6)),
     }
 
-    def __init__(
-        self,
-        lam: float | None = None,
-        rho: float | None = None,
-        *,
-        centre: bool = False,
-        temperature: float | None = None,
-    ) -> None:
-        self.centre = centre
-        self.lam = lam
-        self.rho = rho
-        self.temperature = temperature
+    lam: float | None = None
+    rho: float | None = None
+    _: KW_ONLY
+    centre: bool = False
+    temperature: float | None = None
 
     def check_suitable(self, table: pd.DataFrame) -> None:
         """Raise `ValueError` if no two descriptions differ in direction."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from itertools import product
 from typing import Any, ClassVar, Self
 
@@ -18,6 +19,7 @@ from cosmo.experts.base import Array, Codes, UnseenExpert, check_not_negative, c
 __all__ = ["TRIPLE"]
 
 
+@dataclass(eq=False, repr=False)
 class TRIPLE(UnseenExpert):
     """Score `F(x, y) = xᵀ P a_y`, with P that also maps features to descriptions and back.
 
@@ -57,13 +59,11 @@ class TRIPLE(UnseenExpert):
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
-    >>> y = np.repeat(list("abcde"), 20)
-    >>> X = table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8))
-    >>> expert = TRIPLE(alpha=0.1, beta=1.0, rho=1e-3, temperature=0.1).fit(X, y, table)
-    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples
-    (2, 6)
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=5)
+    >>> X, y, table = data.features, data.labels, data.descriptions  # X[:50] is of 10 classes
+    >>> TRIPLE(0.1, 1.0, 1e-3, temperature=0.1).fit(X[:50], y[:50], table).predict_proba(X, table).shape
+    (100, 20)
     """
 
     reference: ClassVar[str] = "Zhang, Long, Guan & Shao, TIP 2019"
@@ -73,20 +73,12 @@ class TRIPLE(UnseenExpert):
         "rho": (1e-5, 1e-4, 1e-3, 1e-2),
     }
 
-    def __init__(
-        self,
-        alpha: float | None = None,
-        beta: float | None = None,
-        rho: float | None = None,
-        *,
-        centre: bool = True,
-        temperature: float | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.beta = beta
-        self.rho = rho
-        self.centre = centre
-        self.temperature = temperature
+    alpha: float | None = None
+    beta: float | None = None
+    rho: float | None = None
+    _: KW_ONLY
+    centre: bool = True
+    temperature: float | None = None
 
     def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         self._learn_mean(attributes)

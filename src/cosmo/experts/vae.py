@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from cosmo._core.extras import require
 from cosmo.experts._generative import GenerativeExpert
-from cosmo.experts._network import Weights, layer
+from cosmo.experts._network import Weights, layer, torch
 from cosmo.experts.base import Array, Codes, check_counts, check_not_negative
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+    from torch import Generator, Tensor
 
 __all__ = ["SEGZSL"]
 
@@ -51,14 +49,11 @@ class SEGZSL(GenerativeExpert):
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame(rng.random((6, 3)), index=list("abcdef"))
-    >>> y = np.repeat(list("abcde"), 20)
-    >>> X = np.abs(table.loc[y].to_numpy() @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(100, 8)))
-    >>> expert = SEGZSL(epochs=5, hidden=32, latent=4).fit(X, y, table)
-    >>> expert.predict_proba(X[:2], table).shape  # "f" had no samples
-    (2, 6)
+    >>> from cosmo.data import load_glyphs
+    >>> data = load_glyphs(n_classes=20, samples_per_class=5)
+    >>> X, y, table = data.features, data.labels, data.descriptions  # X[:50] is of 10 classes
+    >>> SEGZSL(epochs=1, hidden=32, latent=4).fit(X[:50], y[:50], table).predict_proba(X, table).shape
+    (100, 20)
     """
 
     reference: ClassVar[str] = "Verma, Arora, Mishra & Rai, CVPR 2018"
@@ -83,7 +78,7 @@ class SEGZSL(GenerativeExpert):
         self.variance_ = float(max(within, 1e-6))
         return super()._examples(X, codes)
 
-    def _networks(self, n_features: int, n_attributes: int, generator: torch.Generator) -> Weights:
+    def _networks(self, n_features: int, n_attributes: int, generator: Generator) -> Weights:
         weights = {}
         for name, n_in, n_out in (
             ("G.encoder", n_features, 2 * self.latent),
@@ -93,34 +88,27 @@ class SEGZSL(GenerativeExpert):
             weights[f"{name}.W1"], weights[f"{name}.b1"] = layer(n_in, self.hidden, generator)
             W2, weights[f"{name}.b2"] = layer(self.hidden, n_out, generator)
             weights[f"{name}.W2"] = 0.05 * W2
-        weights["G.decoder.b2"] = require("torch").from_numpy(self.rows_.mean(axis=0))
+        weights["G.decoder.b2"] = torch.from_numpy(self.rows_.mean(axis=0))
         return weights
 
     def _generate(self, weights: Weights, noise: Tensor, A: Tensor) -> Tensor:
-        return _perceptron(weights, "G.decoder", require("torch").cat([noise, A], dim=1)).relu()
+        return _perceptron(weights, "G.decoder", torch.cat([noise, A], dim=1)).relu()
 
-    def _draw(self, weights: Weights, A: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+    def _draw(self, weights: Weights, A: Tensor, n: int, generator: Generator) -> tuple[Tensor, ...]:
         """Return codes, descriptions of any classes, and the rows synthesised from both."""
-        torch = require("torch")
         if self.others_ is not None and len(self.others_):
             A = torch.cat([A, torch.from_numpy(self._signatures(self.others_))])
         drawn = A[torch.randint(len(A), (n,), generator=generator)]
         noise = torch.randn(n, self.latent, generator=generator)
         return noise, drawn, self._generate(weights, noise, drawn)
 
-    def _opponent_loss(
-        self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
-    ) -> Tensor:
-        torch = require("torch")
+    def _opponent_loss(self, w: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: Generator) -> Tensor:
         with torch.no_grad():
-            _, drawn, made = self._draw(weights, A, len(X), generator)
-        predicted = _perceptron(weights, "D.regressor", torch.cat([X, made]))
+            _, drawn, made = self._draw(w, A, len(X), generator)
+        predicted = _perceptron(w, "D.regressor", torch.cat([X, made]))
         return _squared(predicted, torch.cat([A[codes], drawn]))
 
-    def _loss(
-        self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: torch.Generator
-    ) -> Tensor:
-        torch = require("torch")
+    def _loss(self, weights: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: Generator) -> Tensor:
         unit = 2 * self.variance_
         mean, log_variance = _perceptron(weights, "G.encoder", X).chunk(2, dim=1)
         noise = torch.randn(mean.shape, generator=generator)
