@@ -96,7 +96,7 @@ class TestChoiceOfEpochs:
         trained = count_epochs(monkeypatch, ICINESS)
         expert = clone(SMALL).set_params(epochs=None)
         accuracies = iter([0.2, 0.5, 0.4, 0.5, 0.3, 0.9])
-        monkeypatch.setattr("cosmo.experts.base.zsl_accuracy", lambda *_: next(accuracies))
+        monkeypatch.setattr("cosmo.experts.base.class_accuracy", lambda *_: next(accuracies))
         chosen = select(expert, task.X, task.y, task.table.loc[task.seen], hold_out(task.y, seed=0))
         stops = ICINESS.grid["epochs"]
         assert chosen.epochs == stops[1]

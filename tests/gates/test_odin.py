@@ -12,7 +12,7 @@ from cosmo import Cosmo
 from cosmo.data import load_glyphs
 from cosmo.gates import OdinGate
 from cosmo.gates._gradients import logits_of
-from cosmo.gates._platt import ScoreScale
+from cosmo.gates.base import ScoreScale
 from cosmo.gates.odin import perturbed_confidence
 from cosmo.metrics.accuracy import gate_auc
 

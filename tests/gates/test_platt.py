@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from cosmo.gates._platt import ScoreScale
+from cosmo.gates.base import ScoreScale
 from cosmo.metrics.calibration import calibration
 
 

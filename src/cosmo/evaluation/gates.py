@@ -17,7 +17,7 @@ from cosmo.data.splits import gating_split
 from cosmo.evaluation.expert_cache import ExpertCache
 from cosmo.experts.base import UnseenExpert
 from cosmo.gates import GATES, LeaveOutGate, OdinGate, make_gate
-from cosmo.gates._platt import ScoreScale
+from cosmo.gates.base import ScoreScale
 from cosmo.gates.leave_out import LeaveOutEnsemble
 from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc
 from cosmo.metrics.calibration import calibration

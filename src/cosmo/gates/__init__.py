@@ -63,18 +63,7 @@ _ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
 def make_gate(name: str) -> Gate:
     """Return a new gate by its name in `GATES`.
 
-    Parameters
-    ----------
-    name : str
-
-    Returns
-    -------
-    Gate
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown.
+    An unknown name raises `ValueError`.
 
     Examples
     --------

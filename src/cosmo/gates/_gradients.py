@@ -32,11 +32,6 @@ class Logits:
     layers: Sequence[tuple[_Array, _Array]]
     activation: str = "identity"
 
-    @property
-    def linear(self) -> bool:
-        """Whether there is one layer."""
-        return len(self.layers) == 1
-
     def __call__(self, X: _Array) -> _Array:
         """Return the logits, shape (n_samples, n_classes)."""
         weights, bias = self.layers[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import product
 from typing import Literal, Self
 
@@ -23,6 +24,7 @@ K_GRID = (1, 2, 3, 5, 10)
 TEMPERATURE_GRID = ((1.0,), (2.0,), (3.0,), (5.0,), (10.0,), (1.0, 3.0, 10.0))
 
 
+@dataclass(eq=False, repr=False)
 class ConfidenceGate(Gate):
     """Logistic regression on the experts' K largest probabilities, sorted: the paper's gate.
 
@@ -59,18 +61,11 @@ class ConfidenceGate(Gate):
     True
     """
 
-    def __init__(
-        self,
-        k: int | None = 5,
-        temperatures: Sequence[float] | None = (3.0,),
-        *,
-        use_unseen: bool = True,
-        convention: Literal["reference", "textbook"] = "reference",
-    ) -> None:
-        self.k = k
-        self.temperatures = temperatures
-        self.use_unseen = use_unseen
-        self.convention = convention
+    k: int | None = 5
+    temperatures: Sequence[float] | None = (3.0,)
+    _: KW_ONLY
+    use_unseen: bool = True
+    convention: Literal["reference", "textbook"] = "reference"
 
     def features(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return the gate's inputs: unseen top-K, then seen top-K for every temperature."""

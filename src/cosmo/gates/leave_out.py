@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax, xlogy
+from scipy.special import log_softmax, softmax, xlogy
 
 from cosmo._core.validation import as_number
 from cosmo.experts._linear import Adam
-from cosmo.experts.base import Observer
+from cosmo.experts.base import Array, Codes, Observer
 from cosmo.gates._gradients import Logits
-from cosmo.gates._platt import ScaledGate
-from cosmo.gates.base import require_evidence
+from cosmo.gates.base import ScaledGate, require_evidence
 from cosmo.gates.odin import perturbed_logits
 from cosmo.mixture.outputs import ExpertOutputs
 
 __all__ = ["LeaveOutGate"]
 
 
+@dataclass(eq=False, repr=False)
 class LeaveOutGate(ScaledGate):
     """Score a sample by the confidence of an ensemble of leave-out classifiers.
 
@@ -64,31 +65,20 @@ class LeaveOutGate(ScaledGate):
     (2,)
     """
 
-    def __init__(
-        self,
-        folds: int = 5,
-        *,
-        margin: float = 0.4,
-        weight: float = 0.2,
-        temperature: float = 1000.0,
-        epsilon: float = 0.002,
-        epochs: int = 20,
-        seed: int = 0,
-    ) -> None:
-        self.folds = folds
-        self.margin = margin
-        self.weight = weight
-        self.temperature = temperature
-        self.epsilon = epsilon
-        self.epochs = epochs
-        self.seed = seed
+    folds: int = 5
+    _: KW_ONLY
+    margin: float = 0.4
+    weight: float = 0.2
+    temperature: float = 1000.0
+    epsilon: float = 0.002
+    epochs: int = 20
+    seed: int = 0
 
     def observer(self) -> Observer:
         """Return a new ensemble, not fitted."""
-        if as_number(self.folds, name="folds", whole=True) < 2:
-            raise ValueError(f"folds must be at least 2, got {self.folds}")
-        if as_number(self.epochs, name="epochs", whole=True) < 1:
-            raise ValueError(f"epochs must be at least 1, got {self.epochs}")
+        for name, least in (("folds", 2), ("epochs", 1)):
+            if as_number(getattr(self, name), name=name, whole=True) < least:
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if not as_number(self.temperature, name="temperature") > 0:
             raise ValueError(f"temperature must be positive, got {self.temperature}")
         return LeaveOutEnsemble(self)
@@ -104,7 +94,7 @@ class LeaveOutEnsemble(Observer):
     def __init__(self, gate: LeaveOutGate) -> None:
         self.gate = gate
 
-    def fit(self, seen: Any, X: NDArray[np.float32], codes: NDArray[np.intp]) -> Self:
+    def fit(self, seen: Any, X: Array, codes: Codes) -> Self:
         gate = self.gate
         self.mean = X.mean(axis=0)
         spread = X.std(axis=0)
@@ -122,10 +112,10 @@ class LeaveOutEnsemble(Observer):
         self.centre = self.confidence(X).sum(axis=1).mean()
         return self
 
-    def evidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+    def evidence(self, X: Array) -> NDArray[np.float64]:
         return self.confidence(X).sum(axis=1, keepdims=True) - self.centre
 
-    def confidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+    def confidence(self, X: Array) -> NDArray[np.float64]:
         """Return the confidence of each member, shape (n_samples, n_members)."""
         scaled = (X - self.mean) / self.spread
         result = np.empty((len(X), len(self.members)))
@@ -145,11 +135,10 @@ def entropy(proba: NDArray[Any]) -> NDArray[Any]:
 
 
 def margin_entropy_loss(
-    logits: NDArray[Any], codes: NDArray[np.intp], n_in: int, margin: float, weight: float
+    logits: NDArray[Any], codes: Codes, n_in: int, margin: float, weight: float
 ) -> tuple[float, NDArray[Any]]:
     """Return the loss of a mini-batch, whose first `n_in` samples have classes `codes`, and its gradient."""
-    log_p = logits - logits.max(axis=1, keepdims=True)
-    log_p = log_p - np.log(np.exp(log_p).sum(axis=1, keepdims=True))
+    log_p = log_softmax(logits, axis=1)
     proba = np.exp(log_p)
     H = -(proba * log_p).sum(axis=1)
     rows = np.arange(n_in)
@@ -158,23 +147,18 @@ def margin_entropy_loss(
     gradient[rows, codes] -= 1 / n_in
     value = -float(log_p[rows, codes].mean())
     n_out = len(logits) - n_in
-    if n_out:
-        violation = margin + float(H[:n_in].mean()) - float(H[n_in:].mean())
-        if violation > 0:
-            # dH/dz_j = -p_j (log p_j + H)
-            slope = -proba * (log_p + H[:, None])
-            gradient[:n_in] += weight / n_in * slope[:n_in]
-            gradient[n_in:] -= weight / n_out * slope[n_in:]
-            value += weight * violation
+    violation = margin + float(H[:n_in].mean()) - float(H[n_in:].mean()) if n_out else 0.0
+    if violation > 0:
+        # dH/dz_j = -p_j (log p_j + H)
+        slope = -proba * (log_p + H[:, None])
+        gradient[:n_in] += weight / n_in * slope[:n_in]
+        gradient[n_in:] -= weight / n_out * slope[n_in:]
+        value += weight * violation
     return value, gradient
 
 
 def _train(
-    X: NDArray[np.float32],
-    codes: NDArray[np.intp],
-    left_out: NDArray[np.bool_],
-    gate: LeaveOutGate,
-    rng: np.random.Generator,
+    X: Array, codes: Codes, left_out: NDArray[np.bool_], gate: LeaveOutGate, rng: np.random.Generator
 ) -> Logits:
     """Return a member, trained to be uncertain about the classes in `left_out`."""
     new = np.cumsum(~left_out) - 1  # codes without the left-out classes
@@ -195,8 +179,8 @@ def _train(
 
 
 def _batches(
-    rows: NDArray[np.intp], others: NDArray[np.intp], rng: np.random.Generator, size: int = 100
-) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    rows: Codes, others: Codes, rng: np.random.Generator, size: int = 100
+) -> Iterator[tuple[Codes, Codes]]:
     """Yield mini-batches of all `rows`, each with as many of `others`, in turn."""
     rows, others = rng.permutation(rows), rng.permutation(others)
     for start in range(0, len(rows), size):

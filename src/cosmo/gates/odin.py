@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, Self
 
@@ -12,10 +13,9 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 
 from cosmo._core.validation import as_number
-from cosmo.experts.base import Observer
+from cosmo.experts.base import Array, Observer
 from cosmo.gates._gradients import Logits, logits_of
-from cosmo.gates._platt import ScaledGate
-from cosmo.gates.base import require_evidence
+from cosmo.gates.base import ScaledGate, require_evidence
 from cosmo.metrics.accuracy import gate_auc
 from cosmo.mixture.outputs import ExpertOutputs
 
@@ -25,6 +25,7 @@ TEMPERATURES = (1.0, 3.0, 10.0, 100.0, 1000.0)
 EPSILONS = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 
 
+@dataclass(eq=False, repr=False)
 class OdinGate(ScaledGate):
     """Score a sample by the seen expert's largest probability at a temperature, after a perturbation.
 
@@ -57,9 +58,8 @@ class OdinGate(ScaledGate):
     (2,)
     """
 
-    def __init__(self, temperature: float | None = None, epsilon: float | None = None) -> None:
-        self.temperature = temperature
-        self.epsilon = epsilon
+    temperature: float | None = None
+    epsilon: float | None = None
 
     def observer(self) -> Observer:
         """Return a new observer that computes the confidence under all open settings."""
@@ -96,24 +96,21 @@ class _Perturbations(Observer):
     def __init__(self, settings: list[tuple[float, float]]) -> None:
         self.settings = settings
 
-    def fit(self, seen: Any, X: NDArray[np.float32], codes: NDArray[np.intp]) -> Self:
+    def fit(self, seen: Any, X: Array, codes: NDArray[np.intp]) -> Self:
         self.logits = logits_of(seen)
         self.spread = X.std(axis=0)
         self.centre = self._confidence(X).mean(axis=0)
         return self
 
-    def evidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+    def evidence(self, X: Array) -> NDArray[np.float64]:
         return self._confidence(X) - self.centre
 
-    def _confidence(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+    def _confidence(self, X: Array) -> NDArray[np.float64]:
         return perturbed_confidence(X, self.logits, self.spread, self.settings)
 
 
 def perturbed_confidence(
-    X: NDArray[np.float32],
-    logits: Logits,
-    spread: NDArray[np.float32],
-    settings: list[tuple[float, float]],
+    X: Array, logits: Logits, spread: Array, settings: list[tuple[float, float]]
 ) -> NDArray[np.float64]:
     """Return the confidence after a perturbation, for each (temperature, ε), (n_samples, n_settings).
 
@@ -132,18 +129,14 @@ def perturbed_confidence(
 
 
 def perturbed_logits(
-    X: NDArray[np.float32],
-    logits: Logits,
-    spread: NDArray[np.float32],
-    temperature: float,
-    epsilons: Sequence[float],
-) -> Iterator[NDArray[np.float32]]:
+    X: Array, logits: Logits, spread: Array, temperature: float, epsilons: Sequence[float]
+) -> Iterator[Array]:
     """Yield the logits of a classifier after perturbations of the samples towards their best classes."""
     start = logits(X)
     slope = -softmax(start / np.float32(temperature), axis=1)
     slope[np.arange(len(X)), start.argmax(axis=1)] += 1
     direction = np.sign(logits.pull_back(X, slope)) * spread
-    if logits.linear:
+    if len(logits.layers) == 1:
         change = direction @ logits.layers[0][0]
         yield from (start + np.float32(epsilon) * change for epsilon in epsilons)
     else:

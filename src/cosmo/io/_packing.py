@@ -142,7 +142,7 @@ KNOWN: dict[str, Known] = {
     **_classes(
         "cosmo.gates",
         "confidence.ConfidenceGate baselines.MaxSoftmaxGate baselines.NoveltyGate odin.OdinGate "
-        "leave_out.LeaveOutGate leave_out.LeaveOutEnsemble evidence.EvidenceGate _platt.ScoreScale "
+        "leave_out.LeaveOutGate leave_out.LeaveOutEnsemble evidence.EvidenceGate base.ScoreScale "
         "_gradients.Logits",
     ),
     "Pushes": Known("cosmo.gates.odin", "_Perturbations"),
