@@ -142,21 +142,6 @@ def test_errors_of_a_row(visitor: Visitor, address: str, data: GZSLDataset) -> N
     assert page.locator("#panel-try .sample").is_visible()
 
 
-def test_a_random_sample(visitor: Visitor, address: str, data: GZSLDataset, test_rows: np.ndarray) -> None:
-    page = visitor.open(address)
-    open_view(page, "Try it")
-    page.get_by_role("button", name="A random evaluated sample").click()
-    settled(page)
-    place = int(re.search(r"Sample (\d+)", page.locator("#panel-try [role=status]").text_content())[1]) - 1  # type: ignore[index]
-    truth = data.labels[test_rows[place]]
-    assert (
-        page.locator("#panel-try .sample dd")
-        .filter(has=page.locator(".tag"))
-        .last.text_content()
-        .startswith(truth)
-    )
-
-
 def test_add_keep_download_undo(
     visitor: Visitor,
     address: str,
@@ -262,15 +247,6 @@ def test_views_are_named_and_fit_a_phone(visitor: Visitor, address: str, data: G
             classify(page, " ".join(map(str, data.features[0].tolist())))
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         check_names(page, name)
-
-
-def test_without_the_token(visitor: Visitor, address: str) -> None:
-    base = address.partition("?")[0]
-    for url in (base, f"{base}?token=wrong", f"{base}api/view"):
-        page = visitor.open(url, wait=False)
-        assert "open the address that `cosmo studio` printed" in page.locator("body").text_content()
-        assert page.locator("#view").count() == 0
-    visitor.forgive("status of 401")
 
 
 def test_other_sites_get_nothing(browser: Any, address: str) -> None:

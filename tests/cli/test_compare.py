@@ -83,7 +83,7 @@ class TestOneRun:
         assert "report: cosmo-runs/CUB-compare/report.html" in lines
         assert "tables: deep/table.md" in lines
         (left_out,) = [line for line in lines if "left out" in line]
-        assert left_out.strip().startswith("LAGO singletons,epochs=2: left out. LAGO takes descriptions")
+        assert left_out.strip().startswith("LAGO singletons,epochs=2: left out. LAGO reads descriptions")
         assert "CUB, sent_splits: test, percent" in plain.out
         for row in plain.table.itertuples():
             assert f"{row.acc_h:.1f} ({row.acc_h_low:.1f}–{row.acc_h_high:.1f})" in plain.out

@@ -39,16 +39,7 @@ def test_both_files_are_written_whole(tmp_path: Path):
     assert sorted(tmp_path.iterdir()) == [png, svg]
 
 
-def test_the_same_figure_gives_the_same_bytes(tmp_path: Path):
-    first, second = save_figure(made(), tmp_path / "a"), save_figure(made(), tmp_path / "b")
-    assert [file.read_bytes() for file in first] == [file.read_bytes() for file in second]
-
-
 def test_no_date_and_no_program_in_the_files(tmp_path: Path):
     png, svg = save_figure(made(), str(tmp_path / "a"))
     assert not re.search(rb"dc:date|dc:creator", svg.read_bytes())
     assert b"Software" not in png.read_bytes()
-
-
-def test_letters_that_the_font_lacks_do_not_stop_it(tmp_path: Path):
-    save_figure(made("鸟"), tmp_path / "a")

@@ -77,12 +77,6 @@ class TestPreview:
         assert found["taken"] > 0
         assert found["after"]["acc_ts"] < found["before"]["acc_ts"]  # those it took had been right
 
-    def test_changes_nothing(self, live: LiveModel, samples: Samples, new_class: list[float]):
-        names, record, view = live.names, live.predict(samples.rows[0]), live.view()
-        live.preview("between", new_class)
-        assert (live.names, live.added, live.view()) == (names, [], view)
-        assert live.predict(samples.rows[0]) == record
-
     def test_on_top_of_a_kept_class(
         self, live: LiveModel, model: Model, samples: Samples, new_class: list[float], data: Any
     ):
@@ -96,9 +90,7 @@ class TestPreview:
     ):
         live = LiveModel(trained(data, "lago"), samples if measured else None)
         for call in (live.preview, live.add_class):
-            with pytest.raises(
-                HTTPException, match="the class cannot be added: descriptions must be in 0..1"
-            ):
+            with pytest.raises(HTTPException, match="the class cannot be added: .*in 0..1"):
                 call("too strong", new_class)
         assert live.added == []
         assert live.predict(samples.rows[0])["answer"] in live.names

@@ -8,28 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
-from cosmo.data import GZSLDataset, load_glyphs
-from cosmo.evaluation.run import Experiment, run_experiment, summarise
+from cosmo.data import GZSLDataset
+from cosmo.evaluation.run import Experiment
 from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.viz.page import experiment_view, read_view, write_report
 
 FILES = ["curves.csv", "plane.png", "report.html", "results.json"]
-
-
-@pytest.fixture(scope="module")
-def experiment() -> Experiment:
-    glyphs = load_glyphs(n_classes=24, samples_per_class=12)
-    data = GZSLDataset(
-        glyphs.features[:, ::6],
-        glyphs.labels,
-        glyphs.descriptions,
-        glyphs.split,
-        images=glyphs.images,
-        name="small",
-    )
-    return run_experiment(data)
 
 
 @pytest.fixture(scope="module")
@@ -39,20 +24,10 @@ def folder(experiment: Experiment, tmp_path_factory: pytest.TempPathFactory) -> 
     return path
 
 
-def named(data: GZSLDataset, name: str) -> GZSLDataset:
-    """The same data under another name."""
-    return GZSLDataset(data.features, data.labels, data.descriptions, data.split, name=name)
-
-
 class TestFiles:
-    def test_all_four_and_no_drafts(self, folder: Path):
-        assert sorted(path.name for path in folder.iterdir()) == FILES
-
-    def test_results(self, experiment: Experiment, folder: Path):
-        assert json.loads((folder / "results.json").read_text("utf-8")) == experiment.to_dict()
-
     def test_extra_results(self, experiment: Experiment, tmp_path: Path):
         write_report(experiment, tmp_path, extra={"repeats": [1, 2]})
+        assert sorted(path.name for path in tmp_path.iterdir()) == FILES
         results = json.loads((tmp_path / "results.json").read_text("utf-8"))
         assert results == {**experiment.to_dict(), "repeats": [1, 2]}
 
@@ -84,26 +59,12 @@ class TestFiles:
             np.testing.assert_allclose([float(row["acc_ts"]) for row in points], acc_ts, atol=1e-6)
             np.testing.assert_allclose([float(row["acc_tr"]) for row in points], acc_tr, atol=1e-6)
 
-    def test_plane(self, folder: Path):
-        with Image.open(folder / "plane.png") as image:
-            image.load()
-            assert image.format == "PNG"
-            assert min(image.size) > 500
-            assert len(image.convert("RGB").getcolors(maxcolors=1 << 20)) > 7
-
 
 class TestPage:
     def test_carries_the_view(self, experiment: Experiment, folder: Path):
         page = (folder / "report.html").read_text("utf-8")
         assert read_view(page) == experiment_view(experiment)
         assert len(page) < 1_000_000
-
-    def test_repetitions(self, experiment: Experiment, tmp_path: Path):
-        summary = summarise([experiment, experiment])
-        write_report(experiment, tmp_path, summary=summary)
-        view = read_view((tmp_path / "report.html").read_text("utf-8"))
-        assert view == experiment_view(experiment, summary)
-        assert len(view["sets"][0]["tables"]) == 2
 
     def test_same_run_same_bytes(self, experiment: Experiment, folder: Path, tmp_path: Path):
         write_report(experiment, tmp_path)
@@ -114,7 +75,9 @@ class TestPage:
 class TestOddData:
     @pytest.mark.parametrize("name", ["100 % in $_$ {x} \\frac", "データ", "<b>bold</b>"])
     def test_any_name_can_be_drawn(self, name: str, experiment: Experiment, tmp_path: Path):
-        write_report(replace(experiment, dataset=named(experiment.dataset, name)), tmp_path)
+        data = experiment.dataset
+        named = GZSLDataset(data.features, data.labels, data.descriptions, data.split, name=name)
+        write_report(replace(experiment, dataset=named), tmp_path)
         assert json.loads((tmp_path / "results.json").read_text("utf-8"))["dataset"]["name"] == name
         page = (tmp_path / "report.html").read_text("utf-8")
         assert read_view(page)["title"] == f"Generalized zero-shot learning on {name}"
