@@ -122,7 +122,7 @@ class TestConnection:
             self.run("tcp://127.0.0.1:9", tmp_path)
 
     def test_no_certificates(self, tmp_path: Path):
-        with pytest.raises(OSError, match=r"needs certificates .* DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT"):
+        with pytest.raises(OSError, match=r"needs certificates .* distributed.comm.tls"):
             self.run("tls://127.0.0.1:9", tmp_path)
 
     def test_no_workers(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -155,7 +155,7 @@ class TestConnection:
             return found
 
         monkeypatch.setattr(distributed.Client, "get_versions", other)
-        with pytest.raises(OSError, match=r"has cosmo-gzsl 0.0.9, this machine has .*same environment"):
+        with pytest.raises(OSError, match=r"has cosmo-gzsl 0.0.9, not .*install the same"):
             self.run(cluster.scheduler_address, tmp_path)
 
 
@@ -274,7 +274,7 @@ class TestLoss:
         done: list[int] = []
         with (
             acting(lambda: len(done) >= 2, processes.scheduler.kill),
-            pytest.raises(OSError, match="is gone, or does not answer: start it and its workers again"),
+            pytest.raises(OSError, match="is gone: start it, and run again"),
         ):
             self.work(processes, tmp_path, done)
         assert 2 <= len(done) < 10_000

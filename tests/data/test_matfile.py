@@ -80,9 +80,7 @@ class TestWriting:
 
     def test_too_large(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(matfile, "_V5_LIMIT", 32)
-        with pytest.raises(
-            DataError, match=r"b\.mat: x has 32 bytes, .* less than 32 in a field; store fewer"
-        ):
+        with pytest.raises(DataError, match=r"b\.mat: x has 32 bytes, the limit is 32"):
             write_mat_files(tmp_path / "new", {"a.mat": {"x": np.ones(3)}, "b.mat": {"x": np.ones(4)}})
         assert not (tmp_path / "new").exists()
 

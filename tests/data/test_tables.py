@@ -183,7 +183,7 @@ def test_unusable_labels():
     for values, message in (
         (["x", None, "y"], "row 2 has no label"),
         (["x", " ", "y"], "row 2 has no label"),
-        ([1.0, 2.0, 2.5], "row 3 is 2.5; is that the right column"),
+        ([1.0, 2.0, 2.5], "row 3 is 2.5; labels are names or integers"),
     ):
         with pytest.raises(DataError, match=message):
             read_features(TABLE.assign(label=values))

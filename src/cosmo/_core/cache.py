@@ -32,11 +32,6 @@ def fingerprint(*values: Any) -> str:
 
     Values are numbers, strings, paths, arrays, tables, estimators (class, parameters and code), dataclasses,
     and lists, tuples and dicts of those.
-
-    Examples
-    --------
-    >>> fingerprint("a", 1) == fingerprint("a", 1), fingerprint("a", 1) == fingerprint("a", 1.0)
-    (True, False)
     """
     digest = hashlib.blake2b(digest_size=16)
     for value in values:
@@ -118,19 +113,9 @@ def _syntax(source: Any) -> str:
 
 
 class Cache:
-    """Folder of cached arrays and JSON documents.
+    """Folder of cached arrays and JSON documents, created if it does not exist.
 
-    Files are written atomically, so processes can share a folder, which is created if it does not exist. A
-    damaged file is computed again.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     cache = Cache(folder)
-    ...     _ = cache.arrays("squares", fingerprint(3), lambda: {"x": np.arange(3) ** 2})
-    ...     cache.arrays("squares", fingerprint(3), lambda: 1 / 0)["x"]  # not computed again
-    array([0, 1, 4])
+    Files are written atomically, so processes can share a folder. A damaged file is computed again.
     """
 
     def __init__(self, folder: str | Path) -> None:

@@ -37,10 +37,6 @@ CLUSTER_ADVICE = (
     "start a scheduler (`dask scheduler`) and workers (`dask worker ADDRESS --nthreads 1`) and pass "
     "--scheduler ADDRESS, such as tcp://10.0.0.1:8786; or --scheduler local for processes of this machine"
 )
-_CERTIFICATES = (
-    "set their files in Dask's configuration, or in DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
-    "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY"
-)
 
 
 @dataclass(frozen=True)
@@ -182,8 +178,7 @@ def _map_in_processes(
                 yield result
         except TerminatedWorkerError as error:
             raise OSError(
-                "a worker process was killed, perhaps for lack of memory; use fewer --jobs and run again: "
-                "finished work is kept"
+                "a worker process was killed, perhaps for lack of memory; use fewer --jobs"
             ) from error
         finally:
             with warnings.catch_warnings():
@@ -267,7 +262,7 @@ def _connect(workers: Workers) -> Iterator[Any]:
         except (OSError, ValueError) as error:
             raise OSError(f"no Dask scheduler answers at {address} ({error}): {CLUSTER_ADVICE}") from error
         except TypeError as error:
-            raise OSError(f"{address} needs certificates ({error}): {_CERTIFICATES}") from error
+            raise OSError(f"{address} needs certificates ({error}): set distributed.comm.tls") from error
         yield client
 
 
@@ -305,10 +300,7 @@ class _Counter:
 
 
 def _lost_scheduler(client: Any) -> OSError:
-    return OSError(
-        f"the scheduler {client.scheduler.address} is gone, or does not answer: start it and its workers "
-        "again, and run again: finished work is kept"
-    )
+    return OSError(f"the scheduler {client.scheduler.address} is gone: start it, and run again")
 
 
 def _check_versions(client: Any) -> None:
@@ -319,7 +311,4 @@ def _check_versions(client: Any) -> None:
         for package in ("python", "distributed", "cloudpickle", *_PACKAGES):
             theirs = node["packages"][package]
             if theirs != ours[package]:
-                raise OSError(
-                    f"{name} has {package} {theirs}, this machine has {ours[package]}: install the same "
-                    "environment on all machines"
-                )
+                raise OSError(f"{name} has {package} {theirs}, not {ours[package]}: install the same")

@@ -137,10 +137,7 @@ def write_mat_files(
     for file, fields in files.items():
         for field, values in fields.items():
             if values.nbytes >= _V5_LIMIT:
-                raise DataError(
-                    f"{file}: {field} has {values.nbytes} bytes, and a MATLAB version 5 file holds less than "
-                    f"{_V5_LIMIT} in a field; store fewer samples or fewer columns"
-                )
+                raise DataError(f"{file}: {field} has {values.nbytes} bytes, the limit is {_V5_LIMIT}")
     with replace_files(Path(folder)) as draft:
         for file, fields in files.items():
             savemat(draft / file, fields, appendmat=False)

@@ -246,10 +246,7 @@ def as_labels(values: pd.Series, where: str) -> pd.Index:
         whole = (values % 1 == 0).to_numpy()
         if not whole.all():
             row = int(whole.argmin())
-            raise DataError(
-                f"{where}: labels must be names or whole numbers, row {row + 1} is {values.iloc[row]}; "
-                "is that the right column?"
-            )
+            raise DataError(f"{where}: row {row + 1} is {values.iloc[row]}; labels are names or integers")
     if values.dtype.kind in "iuf":
         return pd.Index(values.to_numpy().astype(np.int64))
     texts = [value.decode() if isinstance(value, bytes) else str(value) for value in values]

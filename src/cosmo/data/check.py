@@ -57,23 +57,7 @@ class Leak(NamedTuple):
 def find_problems(data: ProjectData, *, joint_space: bool) -> list[Finding]:
     """Return problems in the data, errors first.
 
-    Parameters
-    ----------
-    data : ProjectData
-    joint_space : bool
-        Whether one encoder embeds samples and descriptions in the same space.
-
-    Returns
-    -------
-    list of Finding
-
-    Examples
-    --------
-    >>> words = pd.Series({"greet": "says hello", "leave": "says goodbye", "ask": "asks something"})
-    >>> train = SampleSet(["hi", "hello", "bye", "see you"], pd.Index(["greet", "greet", "leave", "leav"]))
-    >>> data = ProjectData("text", train, None, words)
-    >>> find_problems(data, joint_space=True)[0].text
-    "1 class of samples has no description: 'leav' (did you mean 'leave'?); describe it or correct the label"
+    `joint_space`: whether one encoder embeds samples and descriptions in the same space.
     """
     findings = [
         *_check_classes(data),
@@ -88,21 +72,7 @@ def find_problems(data: ProjectData, *, joint_space: bool) -> list[Finding]:
 
 
 def suggest_expert(descriptions: pd.DataFrame | pd.Series, *, joint_space: bool) -> str:
-    """Return the name of an unseen expert that suits the descriptions.
-
-    Parameters
-    ----------
-    descriptions : DataFrame of numbers or Series of str
-    joint_space : bool
-        Whether one encoder embeds samples and descriptions in the same space.
-
-    Examples
-    --------
-    >>> suggest_expert(pd.Series({"cat": "a small hunter"}), joint_space=True)
-    'similarity'
-    >>> suggest_expert(pd.DataFrame({"height": [1.5, 20.0]}, index=["cat", "giraffe"]), joint_space=False)
-    'eszsl'
-    """
+    """Return the name of an unseen expert that suits the descriptions; `joint_space` as above."""
     if isinstance(descriptions, pd.Series):
         return "similarity" if joint_space else "eszsl"
     values = descriptions.to_numpy()

@@ -214,13 +214,7 @@ class GZSLDataset:
 
 
 def listed(names: Iterable[Any], show: Callable[[Any], str] = repr, separator: str = ", ") -> str:
-    """Return the first five names for a message, and the number of the others.
-
-    Examples
-    --------
-    >>> listed(range(7))
-    '0, 1, 2, 3, 4 and 2 more'
-    """
+    """Return the first five names for a message, and the number of the others."""
     names = list(names)
     shown = separator.join(map(show, names[:5]))
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"

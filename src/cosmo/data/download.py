@@ -28,26 +28,9 @@ _TIMEOUT = 30.0  # seconds without a byte
 
 @dataclass(frozen=True)
 class Archive:
-    """Name, content, addresses and checksum of a public archive.
+    """A public archive: addresses, in the order of trial, and the page that would announce a new one.
 
-    Parameters
-    ----------
-    name : str
-    about : str
-        Description of the content.
-    urls : tuple of str
-        Addresses, tried in this order.
-    page : str
-        Page of the authors, where a new address would be announced.
-    size : str
-        Approximate.
-    checksum : str, default=None
-        "sha256:..." or "md5:...", if published.
-
-    Examples
-    --------
-    >>> ARCHIVES["cub"].urls[0].endswith("CUB_200_2011.tgz")
-    True
+    `checksum` is "sha256:..." or "md5:...", if published; `size` is approximate.
     """
 
     name: str
@@ -180,11 +163,6 @@ def unpack(path: Path, folder: Path) -> None:
     """Unpack a zip or tar archive into a new folder, completely or not at all.
 
     If the archive has a single top-level folder, `folder` takes its place.
-
-    Raises
-    ------
-    FetchError
-        If the archive is damaged, of another kind, or has members outside its folder.
     """
     draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
     try:

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from cosmo.data._tablefile import find_column
+from cosmo.data._tablefile import find_column, shown_columns
 from cosmo.data.dataset import DataError, ItemError
 from cosmo.data.tables import read_table, table_labels
 
@@ -80,10 +80,7 @@ def read_image_folder(folder: str | os.PathLike[str]) -> tuple[list[Path], pd.In
             paths += images
             labels += [unicodedata.normalize("NFC", entry.name)] * len(images)
     if without_class and paths:
-        raise DataError(
-            f"{folder}: {len(without_class)} images lie beside the class folders ({without_class[0].name}); "
-            "move them into the folder of their class"
-        )
+        raise DataError(f"{folder}: {len(without_class)} images lie beside the class folders; move them")
     if not without_class and not paths:
         raise DataError(f"{folder}: no images ({', '.join(_SUFFIXES)}) in it or in its subfolders")
     return (without_class, None) if without_class else (paths, pd.Index(labels))
@@ -127,10 +124,7 @@ def read_image_table(
     table = read_table(path)
     column = find_column(table, image, PATH_NAMES, str(path), "paths")
     if column is None:
-        raise DataError(
-            f"{path}: no column is called {', '.join(PATH_NAMES)}; name the column of the paths, one of "
-            f"{', '.join(map(repr, table.columns))}"
-        )
+        raise DataError(f"{path}: no column is called {', '.join(PATH_NAMES)} in {shown_columns(table)}")
     for row, name in enumerate(table[column], start=1):
         if not isinstance(name, str) or not name.strip():
             raise DataError(f"{path}: row {row}, column {column!r} is {name!r}, not a path; fill or drop it")
@@ -143,29 +137,10 @@ def read_image_table(
 
 
 def read_image(item: str | os.PathLike[str] | NDArray[np.uint8], min_size: int = 0) -> Image.Image:
-    """Decode an image file or array to an upright RGB image.
+    """Decode an image file, or a uint8 array (height, width[, 3 or 4]), to an upright RGB image.
 
-    Transparent pixels become white, 16 bits become 8, and of several frames the first is taken.
-
-    Parameters
-    ----------
-    item : path, or uint8 array of shape (height, width[, 3 or 4])
-    min_size : int, default=0
-        A JPEG file with much longer sides may be decoded at a reduced size, which is faster.
-
-    Returns
-    -------
-    PIL.Image.Image
-
-    Raises
-    ------
-    ItemError
-        If the image cannot be decoded; the message names the file.
-
-    Examples
-    --------
-    >>> read_image(np.zeros((4, 6), dtype=np.uint8)).size
-    (6, 4)
+    Transparent pixels become white, 16 bits become 8, and of several frames the first is taken. A JPEG file
+    with sides much longer than `min_size` is decoded at a reduced size, which is faster. Raises ItemError.
     """
     if isinstance(item, np.ndarray):
         return _to_rgb(_from_array(item))

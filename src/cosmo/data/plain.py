@@ -160,10 +160,7 @@ def _check_same(kind: str, read: list[Any], written: Iterable[Any], file: str) -
     """Raise if names are not read back as they were written."""
     for copy, name in zip(read, written, strict=True):
         if copy != name or type(copy) is not type(name):
-            raise DataError(
-                f"the {kind} {name!r} cannot be written to {file}: names are strings, attributes also pairs "
-                "of strings (no '::' in the group), or numbered from 0"
-            )
+            raise DataError(f"the {kind} {name!r} cannot be written to {file}: use names without '::'")
 
 
 def _check_exists(path: Path) -> None:

@@ -119,49 +119,21 @@ def read_predictions(folder: str | os.PathLike[str], stage: Literal["val", "test
 def stack_predictions(
     folder: str | os.PathLike[str], classes: Sequence[Hashable] | None = None
 ) -> pd.DataFrame:
-    """Return the predictions of both stages as one table.
+    """Return the predictions of both stages as one float32 table, index = 0-based row of the data set.
 
-    Parameters
-    ----------
-    folder : path
-        Files of both stages, see `read_predictions`.
-    classes : sequence of hashable, default=None
-        Labels of the class ids 1, 2, ..., as in `allclasses_names`; by default the ids.
-
-    Returns
-    -------
-    DataFrame of float32, shape (n_val_rows + n_test_rows, n_classes)
-        Index = 0-based row of the data set; 0 where a class is not part of the row's stage.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for stage, row, new in ("val", 5, 2), ("test", 8, 3):
-    ...         np.savez(f"{folder}/pred_gzsl_{stage}.npz", **{f"pred_{stage}": [[0, 0.25, 0.5, 0.25]]})
-    ...         np.savez(f"{folder}/rows_{stage}.npz", rows=[row], y=[1],
-    ...                  seen_classes=[1], unseen_classes=[new])
-    ...     stack_predictions(folder, ["cat", "dog", "fox"])
-        cat  dog   fox
-    4  0.25  0.5  0.00
-    7  0.25  0.0  0.25
+    Columns are class ids, or the labels `classes` of the ids 1, 2, ... A class that is not part of the stage
+    of a row has probability 0.
     """
     tables = [read_predictions(folder, "val").proba, read_predictions(folder, "test").proba]
     both = tables[0].index.intersection(tables[1].index)
     if len(both):
-        raise DataError(
-            f"{folder}: {len(both)} images are in both rows_val.npz and rows_test.npz, for example "
-            f"{both[0] + 1}; take both files from the same split"
-        )
+        raise DataError(f"{folder}: {len(both)} rows are in both stages, for example {both[0] + 1}")
     ids = np.union1d(tables[0].columns, tables[1].columns)
     stacked = pd.concat([table.reindex(columns=ids, fill_value=np.float32(0)) for table in tables])
     if classes is not None:
         labels = as_class_index(classes)
         if len(labels) < ids[-1] or not labels.is_unique:
-            raise DataError(
-                f"{folder}: class ids go up to {ids[-1]}, so classes must be at least as many different "
-                f"labels, got {labels.nunique()} different of {len(labels)}; give all of allclasses_names"
-            )
+            raise DataError(f"{folder}: class ids go up to {ids[-1]}, classes are {labels.nunique()} labels")
         stacked.columns = labels.take(ids - 1)
     return stacked
 

@@ -41,19 +41,7 @@ _ITEM_NAMES = {"text": TEXT_NAMES, "images": PATH_NAMES}
 
 @dataclass(frozen=True, eq=False)
 class SampleSet:
-    """Samples, and their labels if they have any.
-
-    Parameters
-    ----------
-    items : DataFrame or array of feature rows, list of texts, or list of paths of images
-    labels : Index of length n_samples, or None
-
-    Examples
-    --------
-    >>> few = SampleSet(["hello", "bye", "see you"], pd.Index(["greet", "leave", "leave"]))
-    >>> few.take([0, 2]).items
-    ['hello', 'see you']
-    """
+    """Samples (DataFrame or array of feature rows, list of texts or paths), and labels if they have any."""
 
     items: Any
     labels: pd.Index | None
@@ -74,10 +62,7 @@ class SampleSet:
     def require_labels(self, source: object) -> pd.Index:
         """Return the labels; raise with the name of the `source` if there are none."""
         if self.labels is None:
-            raise DataError(
-                f"{source}: there are no labels; name their column (label, or --label), put images into a "
-                "folder for each class, or add the array y to an .npz"
-            )
+            raise DataError(f"{source}: there are no labels; name their column, or use class folders")
         return self.labels
 
 
@@ -101,16 +86,7 @@ def read_samples(
     features: str | tuple[str, ...] | None = None,
     labels: str | Path | None = None,
 ) -> SampleSet:
-    r"""Read samples of a kind from a file or folder; see `cosmo.io.project.Project` for the parameters.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "few.csv").write_text("text,label\nhello,greet\n")
-    ...     read_samples(Path(folder, "few.csv"), "text").items
-    ['hello']
-    """
+    """Read samples of a kind from a file or folder; see `cosmo.io.project.Project` for the parameters."""
     source = Path(source)
     if not source.exists():
         raise DataError(f"{source}: no such file or folder")
@@ -190,30 +166,12 @@ def open_batches(
     label: str | None = None,
     keep: Sequence[str] = (),
 ) -> Batches:
-    r"""Open samples that are read in batches, so that they need not fit into memory.
+    """Open samples that are read in batches, so that they need not fit into memory.
 
-    Parameters
-    ----------
-    source : path
-        A table, see `cosmo.data.read_table`; for features also an `.npy`, or an `.npz` with the array `X`
-        (which, like `.json`, is read whole); for images also a folder, or one image.
-    kind : {"features", "text", "images"}, default="features"
-    column, label : str or None, default=None
-        Column of texts or paths; column that is not a feature. By default those with usual names.
-    features, n_features : list of str or None, int or None, default=None
-        Columns of features, by default all others with numbers; their number, which is checked.
-    keep : list of str, default=()
-        Columns to return: as text from CSV, else as in the file; "path" for images of a folder.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "few.csv")
-    ...     _ = path.write_text("id,a,b\n007,1,2\n008,3,4\n009,5,6\n")
-    ...     batches = list(open_batches(path, features=["a", "b"], keep=["id"]).read(2))
-    >>> [batch.items.tolist() for batch in batches], batches[1].kept
-    ([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]]], {'id': ['009']})
+    The source is a table (see `cosmo.data.read_table`); for features also an `.npy`, or an `.npz` with the
+    array `X` (which, like `.json`, is read whole); for images also a folder, or one image. `column` has texts
+    or paths, and `label` is not a feature; by default those with usual names. `features` are by default all
+    others with numbers; `n_features` is checked. Columns to `keep` are text in CSV, "path" in image folders.
     """
     source, keep = Path(source), list(dict.fromkeys(keep))
     if not source.exists():

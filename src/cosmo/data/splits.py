@@ -47,13 +47,7 @@ class SealedTestError(RuntimeError):
 
 
 def gating_split(n_rows: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the positions of Gating-Train and Gating-Val within GZSL-Val.
-
-    Examples
-    --------
-    >>> gating_split(5)
-    (array([1, 2, 4]), array([0, 3]))
-    """
+    """Return the positions of Gating-Train and Gating-Val within GZSL-Val."""
     rows = np.arange(n_rows)
     return rows[rows % 3 != 0], rows[rows % 3 == 0]
 
@@ -162,38 +156,15 @@ def hold_out(
 def further_folds(
     labels: Iterable[Hashable], first: HoldOut, n_folds: int, *, seed: int | None = 0
 ) -> list[HoldOut]:
-    """Return hold-outs in which every class of `first.seen_train` is held out once.
+    """Return `n_folds` - 1 hold-outs in which every class of `first.seen_train` is held out once.
 
     None of them validates on rows of Gating-Val of `first`, so a gate fitted on all can be evaluated there.
-
-    Parameters
-    ----------
-    labels : sequence of length n_samples
-    first : HoldOut
-    n_folds : int
-        Number of hold-outs, including `first`.
-    seed : int, default=0
-
-    Returns
-    -------
-    list of HoldOut
-        `n_folds` - 1 of them.
-
-    Examples
-    --------
-    >>> labels = list("aaaaabbbbbccccc")
-    >>> first = hold_out(labels)
-    >>> [sorted({labels[i] for i in held.unseen_val}) for held in (first, *further_folds(labels, first, 3))]
-    [['c'], ['a'], ['b']]
     """
     codes, n_classes = _factorize(labels)
     trained = np.unique(codes[first.seen_train])
     n_folds = as_number(n_folds, name="folds", whole=True)
     if not 1 <= n_folds <= len(trained) + 1:
-        raise ValueError(
-            f"folds must be between 1 and {len(trained) + 1}, one more than the classes that the first "
-            f"hold-out trains on; got {n_folds}"
-        )
+        raise ValueError(f"folds must be between 1 and {len(trained) + 1}, got {n_folds}")
     generator = np.random.default_rng(seed)
     fold = generator.permutation(len(trained)) % max(n_folds - 1, 1)
     share = len(first.seen_val) / (len(first.seen_val) + len(first.seen_train))
@@ -298,8 +269,7 @@ class Protocol:
         outside = np.setdiff1d(rows, self.dataset.split.trainval)
         if outside.size:
             raise SealedTestError(
-                f"{outside.size} of {rows.size} rows are outside the training rows; fitting and selection "
-                "must not use them (open_test() returns the test rows, once)"
+                f"{outside.size} of {rows.size} rows are outside the training rows; drop them"
             )
         return self._take(rows)
 

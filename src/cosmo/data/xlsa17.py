@@ -183,15 +183,7 @@ def write_xlsa17(
 
 
 def known_groups(dataset: str, n_attributes: int) -> pd.MultiIndex | None:
-    """Return the columns (group, number) of a benchmark's attributes, or None.
-
-    Examples
-    --------
-    >>> columns = known_groups("CUB", 312)
-    >>> columns[0], columns[311], columns.get_level_values(0).nunique()
-    (('bill shape', '1'), ('wing pattern', '4'), 28)
-    >>> known_groups("CUB", 1024)  # sentences
-    """
+    """Return the columns (group, number) of a benchmark's attributes, or None."""
     sizes = [item.rpartition(" ") for item in _KNOWN.get(dataset.upper(), "").split(", ") if item]
     if sum(int(size) for *_, size in sizes) != n_attributes:
         return None
@@ -279,10 +271,7 @@ def _split(file: MatFile, codes: NDArray[np.intp], classes: pd.Index) -> Split:
         split = Split(**rows)
         split.check(codes, classes)
     except DataError as error:
-        raise DataError(
-            f"{file.path}: {error} (split.trainval is the field trainval_loc, and so on); "
-            "take labels and split from the same release"
-        ) from error
+        raise DataError(f"{file.path}: {error} (split.trainval is the field trainval_loc)") from error
     return split
 
 
@@ -292,10 +281,7 @@ def _read_attributes(path: Path, n_attributes: int) -> pd.MultiIndex:
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read as a list of attributes: {error}") from error
     if len(pairs) != n_attributes:
-        raise DataError(
-            f"{path}: {len(pairs)} attributes named, but the descriptions have {n_attributes} columns; "
-            "give one line for each"
-        )
+        raise DataError(f"{path}: {len(pairs)} attributes for {n_attributes} columns; give one line for each")
     names = pd.DataFrame(pairs, columns=["group", "attribute"])
     repetition = names.groupby(["group", "attribute"]).cumcount()
     names["attribute"] += [f" ({count + 1})" if count else "" for count in repetition]
@@ -351,8 +337,5 @@ def _attribute_lines(columns: pd.Index) -> list[str]:
     pairs = [(storable(str(group)), storable(str(attribute))) for group, attribute in columns]
     for pair in pairs:
         if "::" in pair[0] or any([name.strip()] != name.splitlines() for name in pair):
-            raise DataError(
-                f"the column {pair!r} cannot be written to attributes.txt; give group and attribute names of "
-                "one line, without spaces at the ends and without '::' in the group"
-            )
+            raise DataError(f"the column {pair!r} cannot be written to attributes.txt; give simple names")
     return [f"{place} {group}::{attribute}" for place, (group, attribute) in enumerate(pairs, start=1)]

@@ -120,9 +120,7 @@ def _load(source: str) -> Any:
             return library.SentenceTransformer(source, device="cpu", local_files_only=local)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             if local:
-                raise ValueError(
-                    f"{source}: not the folder of a sentence-transformers model: {error}"
-                ) from error
+                raise ValueError(f"{source}: not a sentence-transformers model: {error}") from error
             raise OSError(
                 f"{source}: no such folder, and the Hugging Face hub has no such model or cannot be reached "
                 f"({type(error).__name__}: {str(error).strip().partition(chr(10))[0]}); give the folder of a "

@@ -39,13 +39,7 @@ class Chunk:
 
 
 def is_partitioned(source: str | os.PathLike[str]) -> bool:
-    """Return whether a source is a folder with Parquet files, or a pattern of names.
-
-    Examples
-    --------
-    >>> is_partitioned("rows/part-*.parquet"), is_partitioned("rows.parquet")
-    (True, False)
-    """
+    """Return whether a source is a folder with Parquet files, or a pattern of names."""
     path = Path(source)
     if path.is_dir():
         return any(True for _ in _files_in(path))

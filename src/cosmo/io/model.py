@@ -222,10 +222,7 @@ class Model:
                 raise ValueError(f"training has no rows of the seen class {missing[0]!r}")
             weights = np.ones(len(others))
         elif self.exemplars is None or self.needs_training:
-            raise ValueError(
-                f"give training=(samples, labels): {type(experts.seen).__name__} must be fitted again, or "
-                "there is no exemplar buffer"
-            )
+            raise ValueError("give training=(samples, labels): exemplars are missing or do not suffice")
         else:
             others, codes = self.exemplars.rows.astype(np.float32), self.exemplars.codes.astype(np.intp)
             weights = self.exemplars.weights
@@ -335,14 +332,7 @@ def fit_model(
 
 
 def card_text(card: Mapping[str, Any]) -> str:
-    """Return a model card as text, one line per entry.
-
-    Examples
-    --------
-    >>> print(card_text({"data": "birds", "chosen": {"gamma": 100.0}, "date": None}))
-    data    birds
-    chosen  gamma 100
-    """
+    """Return a model card as text, one line per entry."""
 
     def show(value: Any) -> str:
         if isinstance(value, Mapping):

@@ -284,30 +284,9 @@ def read_project(path: str | Path) -> Project:
 
 
 def write_starter(kind: str, folder: str | Path) -> list[str]:
-    """Write an example project: `cosmo.toml` and the data that it names.
+    """Write an example project, `cosmo.toml` and its data, and return the names of files and folders.
 
-    Parameters
-    ----------
-    kind : {"features", "text", "images"}
-    folder : path
-        Created if necessary.
-
-    Returns
-    -------
-    list of str
-        Names of the files and folders written.
-
-    Raises
-    ------
-    FileExistsError
-        If one of them exists; nothing is overwritten.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_starter("text", folder)
-    ['cosmo.toml', 'descriptions.json', 'samples.csv', 'test.csv']
+    The folder is created if necessary. Raises FileExistsError if a file exists; nothing is overwritten.
     """
     if kind not in STARTERS:
         raise ValueError(f"kind must be one of {', '.join(STARTERS)}, got {kind!r}")

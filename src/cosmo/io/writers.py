@@ -58,18 +58,8 @@ class _TextWriter:
 class CsvWriter(_TextWriter):
     """Write CSV in UTF-8, with six digits of numbers.
 
-    Parameters
-    ----------
-    raw : bool, default=False
-        Leave cells as they are. By default, text that a spreadsheet would execute as a formula is prefixed
-        by an apostrophe, which prevents CSV formula injection by class names.
-
-    Examples
-    --------
-    >>> frame = pd.DataFrame({"label": ["=1+2", "-5"], "probability": [0.5, 1 / 3]})
-    >>> print(CsvWriter().encode({"row": [1, 2]}, frame).decode(), end="")
-    1,'=1+2,0.5
-    2,-5,0.333333
+    Text that a spreadsheet would execute as a formula is prefixed by an apostrophe, unless `raw`: this
+    prevents CSV formula injection by class names.
     """
 
     suffix = ".csv"
