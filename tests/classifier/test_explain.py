@@ -184,7 +184,7 @@ class TestOfAModel:
         one = model.explain(X)
         columns = [list(one.classes).index(label) for label in model.classes_]
         assert columns != sorted(columns)
-        np.testing.assert_array_equal(one.proba[:, columns], model.predict_proba(X))
+        np.testing.assert_allclose(one.proba[:, columns], model.predict_proba(X), rtol=1e-5, atol=1e-7)
         np.testing.assert_array_equal(one.prediction, model.predict(X))
         assert {one.table(i)["domain"].iloc[0] for i in range(len(X))} == {"seen", "unseen"}
 

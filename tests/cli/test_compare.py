@@ -104,7 +104,7 @@ class TestOneRun:
         assert [row[1] for row in cells] == ["alone", "+ CS", "+ COSMO"] * 2
         assert [row[3] for row in cells] == [f"{value:.1f}" for value in plain.table["acc_ts"][:6]]
         assert cells[0][9] == "12.6 / 63.8 / 21.0"
-        assert re.search(r"\n\n(- .*\n)*- LAGO singletons,epochs=2: left out\. LAGO takes", text)
+        assert re.search(r"\n\n(- .*\n)*- LAGO singletons,epochs=2: left out\. LAGO reads", text)
         command = re.search(r"Written by `(cosmo compare CUB [^`]*)`", text)
         assert command is not None
         for option in (

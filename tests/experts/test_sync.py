@@ -48,12 +48,12 @@ class TestInput:
             decided(**{name: value}).fit(task.X, task.y, task.table)
 
     def test_equal_descriptions(self, task):
-        with pytest.raises(ValueError, match="no two descriptions differ"):
+        with pytest.raises(ValueError, match="all descriptions have the same direction"):
             decided().fit(task.X, task.y, task.table * 0 + 0.1)
 
     def test_descriptions_of_one_direction(self, task):
         table = task.table * 0 + np.arange(1, 26)[:, None]
-        with pytest.raises(ValueError, match="no two descriptions differ"):
+        with pytest.raises(ValueError, match="all descriptions have the same direction"):
             decided(centre=False).fit(task.X, task.y, table)
 
     def test_one_class(self, task):

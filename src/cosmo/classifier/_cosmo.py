@@ -38,15 +38,14 @@ __all__ = ["Cosmo"]
 logger = logging.getLogger(__name__)
 
 # Rows per block: probabilities of a block stay in the processor's cache, or in reused memory.
-_ROWS, _CELLS = 2048, 2**21
+_ROWS, _CELLS = 4096, 2**21
 
 
 class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify samples of seen classes and of classes known by description only.
 
-    Classes in `y` are seen, the other rows of `descriptions` are unseen. `fit` holds out some seen classes
-    as if they were unseen to fit the gate and to choose the operating point, then fits both experts on all
-    rows. The logger "cosmo" reports each step.
+    Classes in `y` are seen, the other rows of `descriptions` are unseen. `fit` holds out some seen classes to
+    fit the gate and to choose the operating point, then fits both experts on all rows.
 
     Parameters
     ----------
@@ -60,16 +59,14 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     softnesses : sequence of float
         Candidate values of the gate's softness `T = 1/γ`.
     hold_out : HoldOut, optional
-        Rows of `X` for the validation stage. By default a third of the classes and a quarter of the rows of
-        the others, at random.
+        Rows for the validation stage; by default a third of the classes and a quarter of the other rows.
     folds : int, default=1
         Number of hold-outs of classes used to fit the gate; if more than 1, every seen class is held out in
         one of them. Parameters and operating point are chosen on the first.
     random_state : int, default=0
         Seed of the hold-outs.
     cache : path, optional
-        Folder for the unseen expert's chosen parameters and training checkpoints, so that an interrupted
-        fit resumes.
+        Folder for chosen parameters and checkpoints, so that an interrupted fit resumes.
 
     Attributes
     ----------
@@ -145,8 +142,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # Descriptions of unseen classes may not influence any choice.
         known = table.iloc[np.unique(encode_labels(labels, table.index))]
         with config_context(assume_finite=True):
-            names = type(seen).__name__, type(unseen).__name__
-            logger.info("validation stage: fitting %s and %s on %d rows", *names, len(held.seen_train))
+            logger.info("validation stage: fitting both experts on %d rows", len(held.seen_train))
             pair = ExpertPair.select(
                 seen, unseen, features, labels, known, held, observer=gate.observer(), cache=cache
             )
@@ -174,8 +170,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[NDArray[np.float32], pd.Index, pd.DataFrame]:
         if self.descriptions is None:
             raise ValueError(
-                "Cosmo needs descriptions: a DataFrame with one row per class, seen and unseen, or a dict "
-                "from class to vector"
+                "Cosmo needs descriptions: a DataFrame with a row per class, or a dict of vectors"
             )
         table = check_descriptions(self.descriptions)
         features, labels = self._validated(X, y, table)
@@ -186,8 +181,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"y has only one class ({index[0]!r}); COSMO needs at least two seen classes")
         if n_seen == len(table):
             raise ValueError(
-                "no unseen class: every described class has samples in y; add a row to the descriptions "
-                "for each class to recognise without samples"
+                "no unseen class: every described class has samples in y; add a row to the descriptions"
             )
         return features, index, table
 
@@ -220,15 +214,8 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """All described classes, in the order of the table."""
         return self.experts_.descriptions.index.to_numpy()
 
-    @property
-    def seen_classes_(self) -> pd.Index:
-        """Classes with samples."""
-        return self.experts_.seen_classes
-
-    @property
-    def unseen_classes_(self) -> pd.Index:
-        """Classes known by description only."""
-        return self.experts_.unseen_classes
+    seen_classes_ = property(lambda self: self.experts_.seen_classes, doc="Classes with samples.")
+    unseen_classes_ = property(lambda self: self.experts_.unseen_classes, doc="Classes without samples.")
 
     @property
     def operating_point_(self) -> OperatingPoint:
@@ -266,8 +253,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each sample, among seen and unseen classes.
 
-        Sums are rounded differently in another batch size, so that the last digits of probabilities, and
-        the prediction in case of a tie, may depend on the batch.
+        The last digits of probabilities, and predictions in case of a tie, may depend on the batch.
         """
         check_is_fitted(self, "experts_")
         columns = [self.combination_.predict(outputs) for outputs in self._predictions(X)]
@@ -279,8 +265,8 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         proba = []
         for outputs in self._predictions(X):
             scores = self.combination_.scores(outputs)
-            scores /= scores.sum(axis=1, keepdims=True)
-            proba.append(scores[:, self.experts_.columns])
+            scores /= np.einsum("ij->i", scores)[:, None]  # Faster than `sum` of short rows.
+            proba.append(np.take(scores, self.experts_.columns, axis=1))
         return np.concatenate(proba)
 
     def predict_top(
@@ -318,8 +304,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: ArrayLike, y: Iterable[Hashable]) -> float:
         """Return Acc_H over the classes present in `y`.
 
-        This is the harmonic mean of the per-class accuracies on seen and on unseen classes, or the only one
-        of the two that `y` has samples of.
+        If `y` has samples of one kind only, it is the per-class accuracy of that kind.
         """
         truth, guess = as_class_index(y), self.predict(X)
         encode_labels(truth, self.experts_.descriptions.index, name="y")

@@ -18,7 +18,9 @@ from cosmo._core.cache import Cache
 from cosmo._core.validation import encode_labels
 from cosmo.data.splits import HoldOut
 from cosmo.experts.base import Observer, UnseenExpert
+from cosmo.experts.seen import SoftmaxRegression
 from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.smoothing import soften
 
 __all__ = ["ExpertPair", "fit_seen_expert"]
 
@@ -151,6 +153,15 @@ class ExpertPair:
     def _class_weights(self) -> NDArray[np.float32] | None:
         return self.unseen.class_weights(np.asfortranarray(self._table.to_numpy()))
 
+    @cached_property
+    def _weights(self) -> NDArray[np.float32] | None:
+        """Weights of two linear experts side by side: one product reads the rows once."""
+        if self._class_weights is None or not isinstance(self.seen, SoftmaxRegression):
+            return None
+        if len(self.seen.coef_) != len(self.seen_classes):  # Two classes share one row.
+            return None
+        return np.hstack([self.seen.coef_.T, self._class_weights], dtype=np.float32)
+
     @property
     def linear(self) -> bool:
         """Whether the unseen expert's scores are `X @ W`, which propagates NaN and infinity."""
@@ -158,6 +169,9 @@ class ExpertPair:
 
     def _predict(self, X: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return probabilities of the seen expert and scores of the unseen expert for all classes."""
+        if self._weights is not None:
+            product, n_seen = X @ self._weights, len(self.seen_classes)
+            return soften(product[:, :n_seen] + self.seen.intercept_, 1.0), product[:, n_seen:]
         weights = self._class_weights
         with config_context(assume_finite=True):
             seen = self.seen.predict_proba(X).astype(np.float32, copy=False)

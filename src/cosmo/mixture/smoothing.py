@@ -278,7 +278,9 @@ def smooth(
     check_smoothing(smoothing, prior_weight)
     out = np.empty_like(proba) if out is None else out
     if smoothing == "adaptive":
-        return np.add(proba, ((1 - belief) / proba.shape[1])[:, None].astype(out.dtype), out=out)
+        np.copyto(out, proba)  # An addition that also converts would be slower.
+        out += ((1 - belief) / proba.shape[1])[:, None].astype(out.dtype)
+        return out
     conditional(proba, out=out)
     if smoothing == "constant":
         out *= 1 - prior_weight
