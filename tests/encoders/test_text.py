@@ -110,7 +110,7 @@ def test_unknown_model_without_network(monkeypatch):
 
 def test_folder_of_something_else(tmp_path):
     (tmp_path / "note.txt").write_text("not a model")
-    with pytest.raises(ValueError, match="not the folder of a sentence-transformers model"):
+    with pytest.raises(ValueError, match="not a sentence-transformers model"):
         SentenceEncoder(f"sentence:{tmp_path}")
     with pytest.raises(FileNotFoundError, match="no folder .*nowhere"):
         SentenceEncoder("minilm", weights=tmp_path / "nowhere")

@@ -169,7 +169,7 @@ class TestReading:
     def test_texts_that_were_not_named(self, tmp_path: Path):
         write_starter("text", tmp_path)
         project = Project(tmp_path / "samples.csv", tmp_path / "descriptions.json", label="intent")
-        with pytest.raises(DataError, match=r"name the column of texts \(text, --text\)"):
+        with pytest.raises(DataError, match=r"name the column of texts \(--text\)"):
             project.load()
 
     @pytest.mark.parametrize("kind", ["features", "text"])

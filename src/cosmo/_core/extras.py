@@ -27,15 +27,7 @@ class MissingExtra(ImportError):
 
 
 def require(module: str) -> Any:
-    """Import an optional dependency, such as `torch` or `pyarrow.parquet`.
-
-    Examples
-    --------
-    >>> require("open_clip.factory")
-    Traceback (most recent call last):
-    ...
-    cosmo._core.extras.MissingExtra: open_clip is not installed: pip install open_clip_torch
-    """
+    """Import an optional dependency, such as `torch` or `pyarrow.parquet`, or raise MissingExtra."""
     try:
         return import_module(module)
     except ImportError as error:

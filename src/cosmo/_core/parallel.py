@@ -53,11 +53,6 @@ class Workers:
         this machine. A scheduler executes what its clients send: use a trusted network, or TLS.
     timeout : float, default=600.0
         Seconds to wait while the cluster has no workers, before `OSError` is raised.
-
-    Examples
-    --------
-    >>> Workers(jobs=2).jobs
-    2
     """
 
     jobs: int = 1
@@ -102,11 +97,6 @@ def parallel_map(
     ------
     OSError
         If a process is killed, or the cluster cannot be reached or has no workers.
-
-    Examples
-    --------
-    >>> sorted(parallel_map(pow, range(5), common=2, workers=Workers(jobs=2)))
-    [1, 2, 4, 8, 16]
     """
     workers = workers or Workers()
     if workers.scheduler is not None:

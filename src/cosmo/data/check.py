@@ -93,20 +93,6 @@ def find_leaks(
     Equal rows are found by `find_problems`, and rows or classes on the wrong side by `Split.check`,
     `HoldOut.check` and `Protocol`.
 
-    Parameters
-    ----------
-    X : array or DataFrame of shape (n_samples, n_features)
-        Training rows.
-    y : labels of length n_samples
-    test_X, test_y : array and labels, default=None
-        Test rows.
-    descriptions : DataFrame of shape (n_classes, n_attributes), default=None
-        Index = class.
-
-    Returns
-    -------
-    list of Leak
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)

@@ -107,30 +107,10 @@ def fetch(
         One of `ARCHIVES`; or, with `urls`, any name for the folder.
     to : path, default="."
         Where to put the archive and the folder of its content; created if necessary.
-    urls : sequence of str, default=()
-        Addresses to try before the known ones.
-    sha256 : str, default=None
-        Checksum of the file; replaces the known one.
+    urls, sha256 : sequence of str, default=(), and str, default=None
+        Addresses to try before the known ones; checksum that replaces the known one.
     report : callable, default=no report
         Called with the number of bytes downloaded and the size of the file, if known.
-
-    Returns
-    -------
-    Fetched
-
-    Raises
-    ------
-    FetchError
-        If no address has the right file, or the file cannot be unpacked.
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as home:
-    ...     with zipfile.ZipFile(Path(home, "birds.zip"), "w") as archive:
-    ...         archive.writestr("list.txt", "robin")
-    ...     fetched = fetch("birds", home, urls=["https://example.org/birds.zip"])
-    ...     fetched.folder.name, fetched.trusted_on_first_use, sorted(os.listdir(home))
-    ('birds', True, ['birds', 'birds.zip', 'birds.zip.sha256'])
     """
     archive = ARCHIVES.get(name)
     if archive is None and not urls:

@@ -145,7 +145,9 @@ def hold_out(
     (6, 2, 4)
     """
     codes, n_classes = _factorize(labels)
-    _check_share(classes=classes, rows=rows)
+    for name, share in (("classes", classes), ("rows", rows)):
+        if not 0 < as_number(share, name=name) < 1:
+            raise ValueError(f"{name} is a share between 0 and 1, got {share}")
     generator = np.random.default_rng(seed)
     n_held = min(max(1, round(n_classes * classes)), n_classes - 1)
     held = np.zeros(n_classes, dtype=bool)
@@ -316,12 +318,6 @@ def _factorize(labels: Iterable[Hashable]) -> tuple[NDArray[np.intp], int]:
     if len(classes) < 2:
         raise ValueError(f"holding out a class needs at least two classes, got {len(classes)}; add samples")
     return codes, len(classes)
-
-
-def _check_share(**shares: float) -> None:
-    for name, share in shares.items():
-        if not 0 < as_number(share, name=name) < 1:
-            raise ValueError(f"{name} is a share between 0 and 1, got {share}")
 
 
 def _hold_out_classes(

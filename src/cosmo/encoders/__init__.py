@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import os
-from functools import cache
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from cosmo.data.dataset import ItemError
-    from cosmo.encoders.base import Encoder
-    from cosmo.encoders.features import Extraction, ExtractionError, Problem, extract
-    from cosmo.encoders.images import ImageEncoder
-    from cosmo.encoders.text import SentenceEncoder
-
-    ENCODERS: dict[str, type[SentenceEncoder] | type[ImageEncoder]]
-
-# Modules are imported on first use.
-_MODULES = {
-    "cosmo.data.dataset": ("ItemError",),
-    "cosmo.encoders.base": ("Encoder",),
-    "cosmo.encoders.features": ("Extraction", "ExtractionError", "Problem", "extract"),
-    "cosmo.encoders.images": ("ImageEncoder",),
-    "cosmo.encoders.text": ("SentenceEncoder",),
-}
+from cosmo.data.dataset import ItemError
+from cosmo.encoders.base import Encoder
+from cosmo.encoders.features import Extraction, ExtractionError, Problem, extract
+from cosmo.encoders.images import ImageEncoder
+from cosmo.encoders.text import SentenceEncoder
 
 __all__ = [
     "ENCODERS",
@@ -37,6 +22,13 @@ __all__ = [
     "extract",
     "make_encoder",
 ]
+
+#: Class of each encoder, by the part of its name before a colon.
+ENCODERS: dict[str, type[SentenceEncoder] | type[ImageEncoder]] = {
+    **dict.fromkeys(("minilm", "sentence"), SentenceEncoder),
+    **dict.fromkeys((f"efficientnet-lite{size}" for size in range(5)), ImageEncoder),
+    **dict.fromkeys(("timm", "torchvision", "open_clip"), ImageEncoder),
+}
 
 
 def make_encoder(name: str, *, weights: str | os.PathLike[str] | None = None) -> Encoder:
@@ -65,28 +57,9 @@ def make_encoder(name: str, *, weights: str | os.PathLike[str] | None = None) ->
     >>> make_encoder("minilm").n_features
     384
     """
-    encoder_class = _encoder_classes().get(name.partition(":")[0])
+    encoder_class = ENCODERS.get(name.partition(":")[0])
     if encoder_class is None:
         libraries = ("sentence", "timm", "torchvision", "open_clip")
         known = ["minilm", "efficientnet-lite0", *(f"{library}:NAME" for library in libraries)]
         raise ValueError(f"there is no encoder {name!r}; there are {', '.join(known)}")
     return encoder_class(name, weights=weights)
-
-
-@cache
-def _encoder_classes() -> dict[str, type[SentenceEncoder] | type[ImageEncoder]]:
-    """Return the class of each encoder, by the part of its name before a colon (`ENCODERS`)."""
-    from cosmo.encoders.images import ImageEncoder
-    from cosmo.encoders.text import SentenceEncoder
-
-    images = (*(f"efficientnet-lite{size}" for size in range(5)), "timm", "torchvision", "open_clip")
-    return {"minilm": SentenceEncoder, "sentence": SentenceEncoder, **dict.fromkeys(images, ImageEncoder)}
-
-
-def __getattr__(name: str) -> Any:
-    if name == "ENCODERS":
-        return _encoder_classes()
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(module), name)
-    raise AttributeError(f"module 'cosmo.encoders' has no attribute {name!r}")

@@ -76,11 +76,7 @@ class Model:
     def load(cls, path: str | Path, *, encoder: Encoder | None = None) -> Model:
         """Load a model from a file; see `cosmo.io.model_file.load`.
 
-        Parameters
-        ----------
-        path : path
-        encoder : Encoder, optional
-            Used instead of a new one of the same name, for weights that are in another place.
+        `encoder` is used instead of a new one of the same name, for weights that are in another place.
         """
         content = load(path)
         model: Model = content if isinstance(content, cls) else cls(content)
@@ -161,13 +157,7 @@ class Model:
         return pd.DataFrame(columns, index=index)
 
     def add_classes(self, descriptions: Descriptions) -> Self:
-        """Add unseen classes; nothing is trained.
-
-        Parameters
-        ----------
-        descriptions : DataFrame, Series or dict
-            A sentence or a vector per class, as in the training.
-        """
+        """Add unseen classes by a sentence or a vector for each, as in the training; nothing is trained."""
         texts = _texts(descriptions)
         if (texts is None) != (self.texts is None):
             form = "by numbers" if self.texts is None else "a sentence for each"
@@ -222,7 +212,10 @@ class Model:
                 raise ValueError(f"training has no rows of the seen class {missing[0]!r}")
             weights = np.ones(len(others))
         elif self.exemplars is None or self.needs_training:
-            raise ValueError("give training=(samples, labels): exemplars are missing or do not suffice")
+            raise ValueError(
+                f"give training=(samples, labels): {type(experts.seen).__name__} must be fitted again, or "
+                "there is no exemplar buffer"
+            )
         else:
             others, codes = self.exemplars.rows.astype(np.float32), self.exemplars.codes.astype(np.intp)
             weights = self.exemplars.weights

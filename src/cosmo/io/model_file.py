@@ -149,7 +149,10 @@ def _check_probe(cosmo: Cosmo, expected: NDArray[Any]) -> None:
     except Exception as error:  # an incomplete model may raise anything
         raise ModelError(f"the model cannot predict: {type(error).__name__}: {error}") from error
     if found.shape != expected.shape or not np.allclose(found, expected, atol=_TOLERANCE, equal_nan=True):
-        raise ModelError("the file was altered, or libraries changed: the model predicts other values now")
+        raise ModelError(
+            "the model does not predict what it did when it was saved: the file was altered, or the "
+            "installed libraries work differently from those that wrote it"
+        )
 
 
 def _write(path: Path, content: Document, arrays: Arrays) -> None:

@@ -196,20 +196,10 @@ class Project:
         workers: Workers | None = None,
         report: Callable[[int, int], None] = lambda done, total: None,
     ) -> Model:
-        """Train a model on the project's samples.
+        """Train a model on the project's samples, `data` or else the result of `load`.
 
-        Parameters
-        ----------
-        data : ProjectData, optional
-            Result of `load`, which is called by default.
-        cache : path, optional
-            Cache folder of features and unfinished work, from which an interrupted training resumes.
-        on_error : {"raise", "skip"}, default="raise"
-            What to do with texts or images that cannot be read.
-        workers : Workers or None, default=None
-            Where texts and images are encoded, see `cosmo.encoders.extract`.
-        report : callable, default=no report
-            Called with the number of encoded items and the number of all items.
+        An interrupted training resumes from the folder `cache`. The other parameters are those of
+        `cosmo.encoders.extract`.
         """
         data = self.load() if data is None else data
         labels = match_labels(data.train.require_labels(self.samples), data.descriptions.index)
