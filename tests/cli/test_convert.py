@@ -80,9 +80,8 @@ class TestRefusals:
     def test_source(self, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         assert "no such folder" in self.refused(capsys, tmp_path / "no", tmp_path / "new")
         assert "neither .mat files nor features.npz" in self.refused(capsys, tmp_path, tmp_path / "new")
-        assert 'try features="res101"' in self.refused(
-            capsys, folder, tmp_path / "new", "--features", "res50"
-        )
+        error = self.refused(capsys, folder, tmp_path / "new", "--features", "res50")
+        assert "att_splits.mat, res101.mat; name one by features" in error
         assert not (tmp_path / "new").exists()
 
 
