@@ -21,15 +21,8 @@ from cosmo.metrics.accuracy import gzsl_scores
 from cosmo.mixture.outputs import ExpertOutputs
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-QUIET = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+QUIET += ["--disable-background-networking", "--disable-component-update"]
 ROLES = {
     "button", "checkbox", "combobox", "image", "img", "link", "radio", "searchbox", "slider", "spinbutton",
     "tab", "tabpanel", "textbox",
@@ -56,12 +49,7 @@ def chromium() -> Iterator[Any]:
 
 
 class Visitor:
-    """Opens pages, each in a context of its own, and notes whatever they should not do.
-
-    Parameters
-    ----------
-    browser : playwright Browser
-    """
+    """Opens pages, each in a context of its own, and notes whatever they should not do."""
 
     def __init__(self, browser: Any) -> None:
         self.complaints: list[str] = []

@@ -47,12 +47,8 @@ def test_chosen_point_is_that_of_the_model(visitor: Visitor, report: Path, exper
     """Accuracies from the model's own predictions of the test rows, by the names of the classes."""
     page, data = visitor.open(report), experiment.dataset
     rows = np.concatenate([data.split.test_seen, data.split.test_unseen])
-    scores = gzsl_scores(
-        data.labels[rows],
-        experiment.model.predict(data.features[rows]),
-        data.seen_classes,
-        data.unseen_classes,
-    )
+    predicted = experiment.model.predict(data.features[rows])
+    scores = gzsl_scores(data.labels[rows], predicted, data.seen_classes, data.unseen_classes)
     bar = operating(page)
     assert (bar["accTs"], bar["accTr"], bar["accH"]) == pytest.approx(
         tuple(100 * value for value in scores), abs=0.0501
@@ -100,13 +96,7 @@ def test_keys_and_buttons_move_the_point(visitor: Visitor, report: Path, experim
     k = int(np.searchsorted(curve.corners, experiment.evaluations[-1].point.threshold))
     page.locator(".handle").focus()
     last = len(curve.thresholds) - 1
-    for key, to in (
-        ("ArrowLeft", k + 1),
-        ("ArrowRight", k),
-        ("ArrowDown", k - 1),
-        ("Home", last),
-        ("End", 0),
-    ):
+    for key, to in {"ArrowLeft": k + 1, "ArrowRight": k, "ArrowDown": k - 1, "Home": last, "End": 0}.items():
         page.keyboard.press(key)
         settled(page)
         assert exact_threshold(page) == pytest.approx(curve.thresholds[to], abs=1e-12)

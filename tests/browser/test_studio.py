@@ -82,8 +82,7 @@ def model(folder: Path) -> Model:
     return Model.load(folder / "glyphs.cosmo")
 
 
-@pytest.fixture
-def new_class(data: GZSLDataset) -> list[float]:
+def make_class(data: GZSLDataset) -> list[float]:
     """A description like that of an unseen class, but stronger, so that it takes samples from it."""
     return (1.3 * data.descriptions.loc[data.unseen_classes[4]].to_numpy(dtype=np.float64)).tolist()
 
@@ -143,17 +142,11 @@ def test_errors_of_a_row(visitor: Visitor, address: str, data: GZSLDataset) -> N
 
 
 def test_add_keep_download_undo(
-    visitor: Visitor,
-    address: str,
-    model: Model,
-    data: GZSLDataset,
-    test_rows: np.ndarray,
-    new_class: list[float],
-    tmp_path: Path,
+    visitor: Visitor, address: str, model: Model, data: GZSLDataset, test_rows: np.ndarray, tmp_path: Path
 ) -> None:
     page = visitor.open(address)
     page.on("dialog", lambda dialog: pytest.fail(f"a dialog: {dialog.message}"))
-    X, y = data.features[test_rows], data.labels[test_rows]
+    X, y, new_class = data.features[test_rows], data.labels[test_rows], make_class(data)
     before = model.predict(X)
     model.add_classes({NEW: new_class})
     after = model.predict(X)
@@ -169,9 +162,8 @@ def test_add_keep_download_undo(
     assert f"{taken.sum()} evaluated sample" in card.text_content()
     for column, predicted in ((1, before), (2, after)):
         scores = gzsl_scores(y, predicted, data.seen_classes, data.unseen_classes)
-        cells = (
-            card.locator("table").first.locator(f"tbody tr > :nth-child({column + 1})").all_text_contents()
-        )
+        column_cells = card.locator("table").first.locator(f"tbody tr > :nth-child({column + 1})")
+        cells = column_cells.all_text_contents()
         assert list(map(number, cells)) == pytest.approx([100 * value for value in scores], abs=0.0501)
     whom = {
         row.locator("th").text_content(): int(row.locator("td").text_content())
@@ -216,8 +208,8 @@ def test_add_keep_download_undo(
     assert operating(page)["accTs"] == pytest.approx(100 * scores.acc_ts, abs=0.0501)
 
 
-def test_errors_of_a_class(visitor: Visitor, address: str, data: GZSLDataset, new_class: list[float]) -> None:
-    page = visitor.open(address)
+def test_errors_of_a_class(visitor: Visitor, address: str, data: GZSLDataset) -> None:
+    page, new_class = visitor.open(address), make_class(data)
     open_view(page, "Add a class")
     error = page.locator("#panel-add .error")
     look = page.get_by_role("button", name="Preview")
@@ -278,13 +270,8 @@ def test_without_samples(
     """The validation that the model recorded; its classes are not those of the model. Then Ctrl-C."""
     with studio(folder, "glyphs.cosmo") as address:
         page = visitor.open(address)
-        assert page.get_by_role("tab").all_text_contents() == [
-            "Plane",
-            "Gate",
-            "Classes",
-            "Try it",
-            "Add a class",
-        ]
+        tabs = ["Plane", "Gate", "Classes", "Try it", "Add a class"]
+        assert page.get_by_role("tab").all_text_contents() == tabs
         assert page.get_by_text("No labelled samples were given").is_visible()
         open_view(page, "Try it")
         row = data.features[test_rows[100]]

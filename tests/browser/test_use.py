@@ -148,10 +148,8 @@ def test_without_a_mouse(visitor: Visitor, report: Path) -> None:
     page.keyboard.press("ArrowUp")
     settled(page)
     assert page.locator(".operating select").input_value() == "Adaptive-Smoothing"
-    until(
-        page,
-        "document.querySelector('[aria-live].unseeable').textContent.startsWith('Adaptive-Smoothing')",
-    )
+    spoken = "document.querySelector('[aria-live].unseeable').textContent"
+    until(page, f"{spoken}.startsWith('Adaptive-Smoothing')")
 
 
 def test_figures_can_be_saved(visitor: Visitor, report: Path, experiment: Experiment, tmp_path: Path) -> None:
@@ -165,9 +163,7 @@ def test_figures_can_be_saved(visitor: Visitor, report: Path, experiment: Experi
             assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
             assert "class" not in drawing.attrib
             assert float(drawing.attrib["width"]) == pytest.approx(size["width"], abs=1)
-            inks = {node.get("fill") for node in drawing.iter()} | {
-                node.get("stroke") for node in drawing.iter()
-            }
+            inks = {node.get(part) for node in drawing.iter() for part in ("fill", "stroke")}
             assert len(inks - {None, "none"}) >= 3, "a file has no style sheet: its colours are written in"
             picture = Image.open(io.BytesIO(saved(page, figure.get_by_role("button", name="PNG"))))
             assert picture.size == pytest.approx((2 * size["width"], 2 * size["height"]), abs=2)
@@ -238,10 +234,8 @@ def test_hostile_names_are_only_names(visitor: Visitor, experiment: Experiment, 
     path.write_text(render_page(experiment_view(hostile)), encoding="utf-8")
     for view, page in open_views(visitor, path):
         assert page.title().startswith("Generalized zero-shot learning on </script>")
-        assert (
-            page.locator("#page img, #page script, #page iframe, #page [onerror], #page [onload]").count()
-            == 0
-        )
+        active = page.locator("#page img, #page script, #page iframe, #page [onerror], #page [onload]")
+        assert active.count() == 0
         assert page.evaluate("Object.prototype.polluted === undefined")
         if view == "classes":
             shown = {row[0] for row in class_table(page)}

@@ -105,13 +105,6 @@ class TestGates:
         assert found["gates"][0]["weights"]["labels"] == labels
         assert found["gates"][0]["note"] == ""
 
-    def test_one_domain_only(self, experiment: Experiment):
-        validation = experiment.model.validation_outputs_
-        rule = experiment.fitted["COSMO"]
-        seen = validation[np.flatnonzero(validation.is_seen)]
-        found = set_view(Arrays(), "x", [Way("a", rule, experiment.test, seen)], experiment.test.classes)
-        assert found["gates"][0]["note"] == "Gating-Val has samples of one domain only."
-
 
 class TestWalk:
     def test_gives_the_answer(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):

@@ -244,18 +244,23 @@ def comparison(data: GZSLDataset, tmp_path_factory: pytest.TempPathFactory) -> C
     return results, table
 
 
+@pytest.fixture(scope="module")
+def compared(comparison: Comparison) -> dict[str, Any]:
+    results, table = comparison
+    return comparison_view("CUB", {"att_splits": results}, {"att_splits": table})
+
+
 class TestComparison:
-    def test_all_ways_of_all_methods(self, comparison: Comparison):
-        results, table = comparison
-        view = comparison_view("CUB", {"att_splits": results}, {"att_splits": table})
-        (one,) = view["sets"]
+    def test_all_ways_of_all_methods(self, comparison: Comparison, compared: dict[str, Any]):
+        _, table = comparison
+        (one,) = compared["sets"]
         assert one["name"] == "CUB"
         assert [(curve["name"], curve["family"]) for curve in one["curves"]] == [
             (name, method)
             for method in ("ESZSL", "DAP")
             for name in (method, f"{method} + CS", f"{method} + COSMO")
         ]
-        arrays = [unpack(entry) for entry in view["arrays"]]
+        arrays = [unpack(entry) for entry in compared["arrays"]]
         target = arrays[one["samples"]["target"]]
         for curve, (_, row) in zip(one["curves"], table.iterrows(), strict=True):
             flips = arrays[curve["flips"]]
@@ -264,19 +269,18 @@ class TestComparison:
             assert 100 * right[right.index >= 17].mean() == pytest.approx(row["acc_ts"])
             assert 100 * right[right.index < 17].mean() == pytest.approx(row["acc_tr"])
 
-    def test_main_is_best_on_validation(self, comparison: Comparison):
-        results, table = comparison
+    def test_main_is_best_on_validation(self, comparison: Comparison, compared: dict[str, Any]):
+        results, _ = comparison
         heights = {one.name: one.fitted["COSMO"].validation_point_.acc_h for one in results}  # type: ignore[attr-defined]
-        view = comparison_view("CUB", {"att_splits": results}, {"att_splits": table})["sets"][0]
-        (main,) = (curve for curve in view["curves"] if curve["main"])
+        one = compared["sets"][0]
+        (main,) = (curve for curve in one["curves"] if curve["main"])
         assert main["name"] == f"{max(heights, key=heights.__getitem__)} + COSMO"
-        assert len(view["gates"]) == 1
-        assert view["walk"]["smoothing"] == "adaptive"
+        assert len(one["gates"]) == 1
+        assert one["walk"]["smoothing"] == "adaptive"
 
-    def test_published_points(self, comparison: Comparison):
-        results, table = comparison
-        view = comparison_view("CUB", {"att_splits": results}, {"att_splits": table})
-        points = {point["name"]: point for point in view["sets"][0]["points"]}
+    def test_published_points(self, comparison: Comparison, compared: dict[str, Any]):
+        _, table = comparison
+        points = {point["name"]: point for point in compared["sets"][0]["points"]}
         known = table.dropna(subset=["published_acc_ts", "published_acc_tr"])
         assert len(points) == len(known) > 0
         first = known.iloc[0]
@@ -285,8 +289,8 @@ class TestComparison:
         assert point["acc_tr"] == pytest.approx(first["published_acc_tr"] / 100)
         assert point["note"].startswith("as published, on other features")
         for _, row in table.iterrows():
-            assert row["note"] in view["sets"][0]["tables"][0]["note"]
-        assert "NaN" not in json_of(view)
+            assert row["note"] in compared["sets"][0]["tables"][0]["note"]
+        assert "NaN" not in json_of(compared)
 
     def test_a_set_for_each_kind_of_descriptions(self, comparison: Comparison):
         results, table = comparison

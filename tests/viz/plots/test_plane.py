@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation, Text
-from matplotlib.transforms import Bbox
+from matplotlib.transforms import Bbox, BboxBase
 
 from cosmo.classifier.combinations import OperatingPoint
 from cosmo.evaluation.run import Evaluation
@@ -19,7 +18,12 @@ from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.viz.plots import LINES, save_figure
 from cosmo.viz.plots.plane import PlanePanel, PublishedPoint, plot_plane, plot_planes, published_points
 
-Maker = Callable[..., SeenUnseenCurve]
+
+def made_curve(seed: int, n: int = 60) -> SeenUnseenCurve:
+    rng = np.random.default_rng(seed)
+    seen, right = rng.random(n) < 0.5, rng.random(n) < 0.7
+    gains = np.where(seen & right, 1 / seen.sum(), 0), np.where(~seen & right, 1 / (~seen).sum(), 0)
+    return SeenUnseenCurve(rng.normal(size=n) + seen, *gains)
 
 
 def names(axes: Axes) -> dict[str, Text]:
@@ -43,20 +47,22 @@ def curves(axes: Axes) -> list[Line2D]:
     return [line for line in axes.lines if len(line.get_xdata()) > 1]
 
 
+def assert_inside(one: BboxBase | None, outer: BboxBase) -> None:
+    assert one is not None
+    assert outer.count_contains([one.min, one.max]) == 2
+
+
 def assert_labels_are_apart(axes: Axes) -> None:
     found = boxes(axes)
     inside = axes.get_window_extent()
     for i, one in enumerate(found):
-        assert inside.x0 <= one.x0
-        assert one.x1 <= inside.x1
-        assert inside.y0 <= one.y0
-        assert one.y1 <= inside.y1
+        assert_inside(one, inside)
         for other in found[:i]:
             assert not one.overlaps(other)
 
 
 @pytest.fixture(scope="module")
-def panel(made_curve: Maker) -> PlanePanel:
+def panel() -> PlanePanel:
     first, second = made_curve(0, 3000), made_curve(1, 3000)
     chosen = {"COSMO": first.best(), "CS": second.best(), "expert alone": GZSLScores(0.2, 0.6, 0.3)}
     return PlanePanel("CUB", {"COSMO": first, "CS": second}, chosen, published_points("CUB"))
@@ -139,7 +145,7 @@ class TestLooks:
         for box in boxes(axes):
             assert not box.count_contains(at)
 
-    def test_a_curve_looks_the_same_in_all_panels(self, made_curve: Maker):
+    def test_a_curve_looks_the_same_in_all_panels(self):
         one, two = made_curve(0), made_curve(1)
         figure = plot_planes(
             [PlanePanel("a", {"COSMO": one, "CS": two}), PlanePanel("b", {"CS": one, "COSMO": two})]
@@ -163,24 +169,14 @@ class TestLooks:
         (legend,) = figure.legends
         renderer = FigureCanvasAgg(figure).get_renderer()
         for box in (figure.axes[0].get_tightbbox(renderer), legend.get_window_extent(renderer)):
-            assert box is not None
-            assert figure.bbox.x0 <= box.x0
-            assert box.x1 <= figure.bbox.x1
-            assert figure.bbox.y0 <= box.y0
-            assert box.y1 <= figure.bbox.y1
+            assert_inside(box, figure.bbox)
 
     def test_legend(self, axes: Axes):
         figure = axes.figure
         assert isinstance(figure, Figure)
         texts = [text.get_text() for text in figure.legends[0].get_texts()]
-        assert texts == [
-            "COSMO",
-            "CS",
-            "expert alone",
-            "square: point chosen on GZSL-Val",
-            "published, non-generative",
-            "published, generative",
-        ]
+        published = ["published, non-generative", "published, generative"]
+        assert texts == ["COSMO", "CS", "expert alone", "square: point chosen on GZSL-Val", *published]
 
 
 class TestFiles:
@@ -193,11 +189,7 @@ class TestFiles:
 
 class TestOddInputs:
     def test_names_with_dollars_and_line_breaks(self, tmp_path: Path):
-        odd = [
-            PublishedPoint("$x_1", 0.5, 0.5),
-            PublishedPoint("two\nlines", 0.4, 0.5),
-            PublishedPoint("", 0, 0),
-        ]
+        odd = [PublishedPoint(name, 0.5, 0.5) for name in ("$x_1", "two\nlines", "")]
         panel = PlanePanel("$a title", {"$c$_{": ([0.5, 0], [0, 0.5])}, published=odd)
         figure = plot_planes([panel])
         save_figure(figure, tmp_path / "odd")
@@ -221,7 +213,7 @@ def evaluation(name: str, curve: SeenUnseenCurve, threshold: float | None = None
 
 
 class TestPlotPlane:
-    def test_curves_points_and_legend(self, made_curve: Maker):
+    def test_curves_points_and_legend(self):
         alone, *others = [
             evaluation("ESZSL alone", made_curve(0), threshold=-0.4),
             *(evaluation(name, made_curve(i)) for i, name in enumerate(["CS + ESZSL", "COSMO"])),
@@ -244,10 +236,8 @@ class TestPlotPlane:
         [
             ([np.inf, -np.inf], [0.5, 0], [0, 0.5]),
             ([0.1, 0.2], [0, 0], [0, 0]),
-            ([], [], []),
-            ([0.1, 0.2, 0.3], [0, 0.001, 0.002], [0.001, 0, 0]),
         ],
-        ids=["no finite threshold", "never right", "no sample", "tiny"],
+        ids=["no finite threshold", "never right"],
     )
     def test_poor_curves(self, steps: tuple[list[float], ...], tmp_path: Path):
         curve = SeenUnseenCurve(*steps)

@@ -19,12 +19,8 @@ from cosmo.viz.page import read_view
 from cosmo.viz.studio import live as studio_live
 from cosmo.viz.studio.live import LiveModel
 
-PREDICT, PREVIEW, KEEP, UNDO = (
-    "/api/predict",
-    "/api/classes/preview",
-    "/api/classes/keep",
-    "/api/classes/undo",
-)
+PREDICT = "/api/predict"
+PREVIEW, KEEP, UNDO = (f"/api/classes/{action}" for action in ("preview", "keep", "undo"))
 
 
 def error_of(answer: Any, status: int) -> str:
@@ -69,33 +65,13 @@ class TestPage:
         assert answer.text in browser.get("/").text
         assert json.loads(zlib.decompress(base64.b64decode(answer.text)))["format"] == 1
 
-    def test_names_are_never_markup(self, browser: Any, new_class: list[float]):
-        name = "<script>alert(1)</script><img src=x onerror=alert(1)>"
-        answer = browser.post(KEEP, json={"name": name, "values": new_class})
-        assert answer.headers["content-type"] == "application/json"
-        assert answer.json()["classes"][-1] == name
-        page = browser.get("/")
-        assert name not in page.text
-        assert "<script>alert" not in page.text
-        assert read_view(page.text)["sets"][0]["classes"]["names"][-1] == name
-
     @pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/static/page.html", "/icon.ico"])
     def test_nothing_else_is_served(self, browser: Any, path: str):
         assert error_of(browser.get(path), 404) == "Not Found"
 
     @pytest.mark.parametrize(
         "path",
-        [
-            "/../../etc/passwd",
-            "/%2e%2e/%2e%2e/etc/passwd",
-            "/..%2f..%2fetc%2fpasswd",
-            "//etc/passwd",
-            "/api/../api/health/",
-            "/api/model/../../x",
-            "/api/model/%00",
-            "/api/health/",
-            "/\u0661",
-        ],
+        ["/../../etc/passwd", "/%2e%2e/etc/passwd", "/..%2fetc%2fpasswd", "//etc/passwd", "/api/health/"],
     )
     def test_paths_are_no_files(self, browser: Any, path: str):
         answer = browser.get(path)

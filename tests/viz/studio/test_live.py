@@ -77,13 +77,6 @@ class TestPreview:
         assert found["taken"] > 0
         assert found["after"]["acc_ts"] < found["before"]["acc_ts"]  # those it took had been right
 
-    def test_on_top_of_a_kept_class(
-        self, live: LiveModel, model: Model, samples: Samples, new_class: list[float], data: Any
-    ):
-        first = data.descriptions.iloc[0].tolist()
-        live.add_class("first", first)
-        check_preview(live, model.add_classes({"first": first}), samples, new_class)
-
     @pytest.mark.parametrize("measured", [True, False])
     def test_descriptions_that_the_expert_refuses(
         self, data: Any, samples: Samples, new_class: list[float], measured: bool
@@ -155,11 +148,6 @@ class TestViews:
         assert decompress(live.view())["lead"].startswith(
             "One. Added classes (between) are in new predictions"
         )
-
-    def test_of_many_samples(self, model: Model, samples: Samples):
-        again = np.tile(np.arange(len(samples.rows)), 20_400 // len(samples.rows) + 1)
-        live = LiveModel(model, Samples(samples.rows[again], samples.labels[again]))
-        assert live.preview("x", [0.5] * len(live.attributes or []))["of"] == 20_000
 
     def test_samples_of_unknown_classes(self, model: Model, samples: Samples):
         labels = pd.Index(["what"] * len(samples.rows))
