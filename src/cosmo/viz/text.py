@@ -41,8 +41,7 @@ class TextTable:
 
     Parameters
     ----------
-    title : str
-    columns : sequence of str
+    title, columns : str, sequence of str
     rows : sequence of sequence of str, float or None
     notes : sequence of str, default=()
     align : str, default=""
@@ -349,7 +348,7 @@ def worst_classes_table(found: ModelEvaluation, n_classes: int) -> TextTable:
 
 
 def curve_table(curve: SeenUnseenCurve, threshold: float) -> TextTable:
-    """Return points of the curve around a threshold, about five points of seen accuracy apart."""
+    """Return points of the curve around a threshold, about five percent of seen accuracy apart."""
     at = curve.at(threshold)
     near = {
         int(np.lexsort((-curve.acc_ts, np.abs(curve.acc_tr - (at.acc_tr + step)).round(9)))[0])

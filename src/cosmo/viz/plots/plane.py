@@ -101,9 +101,8 @@ def published_points(dataset: str, *, leave_out: Iterable[str] = ()) -> list[Pub
     ]
     values = numbers["corrected"].fillna(numbers["value"])
     metrics: dict[tuple[str, Kind], dict[str, float]] = {}
-    for (method, kind, metric), value in zip(
-        numbers[["method", "kind", "metric"]].to_numpy(), values, strict=True
-    ):
+    keys = numbers[["method", "kind", "metric"]].to_numpy()
+    for (method, kind, metric), value in zip(keys, values, strict=True):
         metrics.setdefault((method, kind), {})[metric] = round(value / 100, 6)
     return [
         PublishedPoint(method, one["acc_ts"], one["acc_tr"], kind)
@@ -244,15 +243,9 @@ def _draw_equal_means(axes: Axes, right: float, top: float) -> None:
     for mean in np.arange(10, harmonic_mean(right, top), 10):
         x = np.geomspace(mean * top / (2 * top - mean), right, 200)
         lines.append(np.column_stack([x, mean * x / (2 * x - mean)]))
-        look: dict[str, Any] = {"va": "center", "fontsize": 6.5, "color": "#777777"}
-        axes.annotate(
-            f"H {mean:.0f}",
-            lines[-1][-1],
-            xytext=(2, 0),
-            textcoords="offset points",
-            annotation_clip=False,
-            **look,
-        )
+        look: dict[str, Any] = {"va": "center", "fontsize": 6.5, "color": "#777777", "xytext": (2, 0)}
+        end = lines[-1][-1]
+        axes.annotate(f"H {mean:.0f}", end, textcoords="offset points", annotation_clip=False, **look)
     axes.add_collection(LineCollection(lines, colors="#DDDDDD", linewidths=0.7, zorder=1), autolim=False)
 
 
