@@ -280,8 +280,8 @@ def _effect(before: _State, after: _State) -> dict[str, Any]:
     """Return the effect of the last class of `after`: accuracies, changed predictions, similar classes."""
     effect = {"name": after.added[-1], "neighbours": _most_similar(after.model.cosmo.experts_.descriptions)}
     if before.evaluation is None or after.evaluation is None:
-        nothing = {"before": None, "after": None, "taken": 0, "of": 0, "taken_from": [], "examples": []}
-        return {**effect, **nothing}
+        no_scores: dict[str, Any] = {"before": None, "after": None, "taken": 0, "of": 0}
+        return {**effect, **no_scores, "taken_from": [], "examples": []}
     old, new = (one.predictions["prediction"].to_numpy() for one in (before.evaluation, after.evaluation))
     taken = np.flatnonzero(new == after.model.cosmo.experts_.descriptions.index[-1])
     sources = pd.Series(old[taken], dtype=object).value_counts().head(_SOURCES)
