@@ -7,7 +7,7 @@ from sklearn.base import clone
 from cosmo.data.splits import hold_out
 from cosmo.experts import select
 from cosmo.experts._network import NetworkExpert
-from cosmo.experts.dcn import DCN
+from cosmo.experts.embedding import DCN
 
 FAST = DCN(30, sharpness=5.0, hidden=64, learning_rate=3e-3, temperature=1.0)
 

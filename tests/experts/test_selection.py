@@ -167,11 +167,7 @@ class TestCache:
     @pytest.mark.parametrize("expert", [Spy, Whole])
     @pytest.mark.parametrize("accuracies", [FIRST, SECOND, LAST])
     def test_second_call_trains_the_winner_only(
-        self,
-        expert: type[Spy],
-        accuracies: dict[tuple[float, int], float],
-        problem: Problem,
-        cache: Cache,
+        self, expert: type[Spy], accuracies: dict[tuple[float, int], float], problem: Problem, cache: Cache
     ):
         Spy.accuracies = accuracies
         alone = problem.select(expert())

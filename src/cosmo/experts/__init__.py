@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cosmo.experts.base import UnseenExpert, select
     from cosmo.experts.dap import DAP
-    from cosmo.experts.dcn import DCN
-    from cosmo.experts.embedding import CMT, DEM
+    from cosmo.experts.embedding import CMT, DCN, DEM
     from cosmo.experts.eszsl import ESZSL
     from cosmo.experts.gan import FCLSWGAN, CycleUWGAN, CycleWGAN
     from cosmo.experts.kernel import Kernel
@@ -72,7 +71,7 @@ _UNSEEN = {
     "cmt": "embedding:CMT",
     "dem": "embedding:DEM",
     "rn": "relation:RN",
-    "dcn": "dcn:DCN",
+    "dcn": "embedding:DCN",
     "iciness": "relation:ICINESS",
     "f-clswgan": "gan:FCLSWGAN",
     "cycle-wgan": "gan:CycleWGAN",

@@ -137,14 +137,7 @@ class GradientExpert(UnseenExpert):
                 if stale == self.patience:
                     break
 
-    def _train(
-        self,
-        Z: Array,
-        codes: Codes,
-        A: Array,
-        value: float,
-        stops: Sequence[int],
-    ) -> Iterator[Array]:
+    def _train(self, Z: Array, codes: Codes, A: Array, value: float, stops: Sequence[int]) -> Iterator[Array]:
         """Yield the averaged W, shape (n_features, n_attributes), after each number of epochs in `stops`."""
         self._check_parameters(value)
         for epochs in stops:

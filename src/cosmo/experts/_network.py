@@ -186,13 +186,7 @@ class NetworkExpert(UnseenExpert):
         length = np.linalg.norm(centred, axis=1, keepdims=True)
         return centred * np.float32(np.sqrt(centred.shape[1])) / np.where(length > 0, length, 1)
 
-    def _checkpoints_of(
-        self,
-        X: Array,
-        codes: Codes,
-        attributes: Array,
-        stops: Sequence[int],
-    ) -> Checkpoints:
+    def _checkpoints_of(self, X: Array, codes: Codes, attributes: Array, stops: Sequence[int]) -> Checkpoints:
         """Return the checkpoints of a training, whatever its number of epochs."""
         if self.checkpoints is None:
             return Checkpoints(None, "", stops)
@@ -201,12 +195,7 @@ class NetworkExpert(UnseenExpert):
         return Checkpoints(self.checkpoints, key, stops)
 
     def _train(
-        self,
-        X: Array,
-        codes: Codes,
-        attributes: Array,
-        stops: Sequence[int],
-        checkpoints: Checkpoints,
+        self, X: Array, codes: Codes, attributes: Array, stops: Sequence[int], checkpoints: Checkpoints
     ) -> Iterator[tuple[int, dict[str, Array]]]:
         """Yield the number of epochs done and the weights, at each of `stops`."""
         self._check_parameters(stops)

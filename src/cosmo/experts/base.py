@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -36,26 +36,21 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
     parameters. Subclasses whose scores are not log-probabilities have a parameter `temperature`.
     """
 
-    reference: ClassVar[str]
-    """Authors, venue and year of the publication."""
-    needs: ClassVar[str] = "any descriptions"
-    """Requirements on the descriptions."""
-    native: ClassVar[bool] = False
-    """Whether `scores` are log-probabilities; then there is no temperature."""
+    reference: ClassVar[str]  # authors, venue and year of the publication
+    needs: ClassVar[str] = "any descriptions"  # requirements on the descriptions
+    native: ClassVar[bool] = False  # whether `scores` are log-probabilities; then there is no temperature
+    # Whether descriptions must be original values, such as percentages, not scaled to unit length.
     as_recorded: ClassVar[bool] = False
-    """Whether descriptions must be original values, such as percentages, not scaled to unit length."""
-    needs_torch: ClassVar[bool] = False
-    """Whether training requires the extra "torch"."""
+    needs_torch: ClassVar[bool] = False  # whether training requires the extra "torch"
+    # Whether training reads the descriptions of classes without samples.
     reads_unseen: ClassVar[bool] = False
-    """Whether training reads the descriptions of classes without samples."""
+    # Whether the expert has `novelty`, its own detection of samples of no seen class.
     detects_novelty: ClassVar[bool] = False
-    """Whether the expert has `novelty`, its own detection of samples of no seen class."""
-    grid: ClassVar[dict[str, tuple[Any, ...]]] = {}
-    """Values to try for parameters that are None."""
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # values to try for parameters that are None
+    # Parameter of `grid` whose values share no computation, so that `select` can store each result.
     trained_apart: ClassVar[str | None] = None
-    """Parameter of `grid` whose values share no computation, so that `select` can store each result."""
+    # Named settings; published ones are named after the data set (and variant).
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
-    """Named settings; published ones are named after the data set (and variant)."""
 
     def fit(
         self, X: ArrayLike, y: Iterable[Hashable], descriptions: pd.DataFrame, *, seed: int | None = 0
@@ -312,27 +307,25 @@ def _plain(value: Any) -> Any:
 
 def check_positive(**values: float) -> None:
     """Raise `ValueError` unless all values are positive."""
-    for name, value in values.items():
-        if not value > 0:
-            raise ValueError(f"{name} must be positive, got {value}")
+    _check(values, lambda value: value > 0, "be positive")
 
 
 def check_not_negative(**values: float) -> None:
     """Raise `ValueError` if a value is negative."""
-    for name, value in values.items():
-        if not value >= 0:
-            raise ValueError(f"{name} must not be negative, got {value}")
+    _check(values, lambda value: value >= 0, "not be negative")
 
 
 def check_counts(**values: float) -> None:
     """Raise `ValueError` unless all values are whole numbers of at least 1."""
-    for name, value in values.items():
-        if int(value) != value or value < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {value}")
+    _check(values, lambda value: int(value) == value >= 1, "be a whole number of at least 1")
 
 
 def check_shares(**values: float) -> None:
     """Raise `ValueError` unless all values are at least 0 and below 1."""
+    _check(values, lambda value: 0 <= value < 1, "be at least 0 and below 1")
+
+
+def _check(values: dict[str, float], valid: Callable[[float], bool], rule: str) -> None:
     for name, value in values.items():
-        if not 0 <= value < 1:
-            raise ValueError(f"{name} must be at least 0 and below 1, got {value}")
+        if not valid(value):
+            raise ValueError(f"{name} must {rule}, got {value}")

@@ -83,9 +83,7 @@ class Kernel(GradientExpert):
     searched: ClassVar[str] = "sigma"
     patience: ClassVar[float] = 2
     # Learning rate and number of steps of the authors' code are for RMSprop on single rows.
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "AWA2": {"kernel": "gaussian", "sigma": 0.8, "beta": 1.0},
-    }
+    presets: ClassVar[dict[str, dict[str, Any]]] = {"AWA2": {"kernel": "gaussian", "sigma": 0.8, "beta": 1.0}}
 
     sigma: float | None = None
     epochs: int | None = None
@@ -129,14 +127,7 @@ class Kernel(GradientExpert):
 
 
 def kernel_loss(
-    W: NDArray[Any],
-    X: NDArray[Any],
-    codes: Codes,
-    A: NDArray[Any],
-    *,
-    kernel: str,
-    sigma: float,
-    beta: float,
+    W: NDArray[Any], X: NDArray[Any], codes: Codes, A: NDArray[Any], *, kernel: str, sigma: float, beta: float
 ) -> tuple[float, NDArray[Any]]:
     """Return the mean loss of the samples, see `Kernel`, and its gradient by W."""
     projected, synthesised = X @ W, A @ W.T
@@ -173,10 +164,7 @@ def _squared_distances(
     """Return `|Wᵀx - a|²` and `|W a - x|²`, shape (n_samples, n_classes) each; `match` is `xᵀ W a`."""
     x, a, wx, wa = (np.einsum("ij,ij->i", rows, rows) for rows in (X, A, projected, synthesised))
     # Rounding may leave a distance slightly below zero.
-    return (
-        np.maximum(wx[:, None] + a - 2 * match, 0),
-        np.maximum(x[:, None] + wa - 2 * match, 0),
-    )
+    return (np.maximum(wx[:, None] + a - 2 * match, 0), np.maximum(x[:, None] + wa - 2 * match, 0))
 
 
 def _radial(squared: NDArray[Any], kernel: str, sigma: float) -> tuple[NDArray[Any], NDArray[Any]]:

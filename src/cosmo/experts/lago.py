@@ -55,34 +55,17 @@ _PUBLISHED: dict[str, tuple[Any, ...]] = {
 }
 
 
-def _preset(
-    name: str,
-    learning_rate: float,
-    epochs: int,
-    weight_decay: float,
-    class_decay: float,
-    group_prior: float | None = None,
-    gain: float | None = None,
-    n_groups: int | None = None,
-    group_learning_rate: float | None = None,
-) -> dict[str, Any]:
+def _preset(name: str, values: tuple[Any, ...]) -> dict[str, Any]:
     """Return parameters from published values, which are for raw ResNet features.
 
     There a step of size 1 on every weight changes a logit by the sum of the features, 2048 of mean absolute
     value about 0.4. Whitening halves the length of a typical axis: penalties count a quarter.
     """
-    preset = {
-        "variant": name.split()[1],
-        "epochs": epochs,
-        "learning_rate": learning_rate * 2048 * 0.4,
-        "weight_decay": weight_decay / 4,
-        "class_decay": class_decay / 4,
-        "group_prior": group_prior,
-        "gain": gain,
-        "n_groups": n_groups,
-        "group_learning_rate": group_learning_rate,
-    }
-    return {key: value for key, value in preset.items() if value is not None}
+    scales = {"learning_rate": 2048 * 0.4, "epochs": 1, "weight_decay": 0.25, "class_decay": 0.25}
+    scales |= dict.fromkeys(("group_prior", "gain", "n_groups", "group_learning_rate"), 1)
+    pairs = zip(scales.items(), values, strict=False)
+    scaled = {key: value * scale for (key, scale), value in pairs if value is not None}
+    return {"variant": name.split()[1], **scaled}
 
 
 @dataclass(eq=False, repr=False)
@@ -167,7 +150,7 @@ class LAGO(UnseenExpert):
     as_recorded: ClassVar[bool] = True
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 30, 40)}
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        name: _preset(name, *values) for name, values in _PUBLISHED.items()
+        name: _preset(name, values) for name, values in _PUBLISHED.items()
     }
 
     variant: Variant = "semantic-soft"

@@ -56,15 +56,9 @@ class RN(NetworkExpert):
     # Epochs are the authors' episodes (500,000 on AWA, else 200,000) of 32 rows. They halve the learning rate
     # now and then and select the state by test accuracy; here the rate is constant.
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        name: {
-            "epochs": epochs,
-            "hidden": hidden,
-            "class_hidden": class_hidden,
-            "learning_rate": 1e-5,
-            "weight_decay": 1e-5,
-            "batch_size": 32,
-        }
-        for name, epochs, hidden, class_hidden in (
+        name: dict(zip(("epochs", "hidden", "class_hidden"), values, strict=True))
+        | {"learning_rate": 1e-5, "weight_decay": 1e-5, "batch_size": 32}
+        for name, *values in (
             ("AWA1", 807, 400, 1024),
             ("AWA2", 680, 400, 1024),
             ("CUB", 907, 1200, 1200),

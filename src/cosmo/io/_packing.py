@@ -131,7 +131,7 @@ KNOWN: dict[str, Known] = {
         "cosmo.experts",
         "pair.ExpertPair eszsl.ESZSL dap.DAP ranking.SJE ranking.DeViSE ranking.ALE sync.SynC lago.LAGO "
         "kernel.Kernel triple.TRIPLE similarity.SimilarityExpert embedding.CMT embedding.DEM relation.RN "
-        "relation.ICINESS dcn.DCN _linear.Directions embedding.Neighbourhoods",
+        "relation.ICINESS embedding.DCN _linear.Directions embedding.Neighbourhoods",
     ),
     **{
         name: Known(f"cosmo.experts.{module}", name, _TRAINING_ONLY, pack=_generator_state)
