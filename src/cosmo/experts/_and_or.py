@@ -16,10 +16,7 @@ _FLOOR = 1e-12
 
 @dataclass(eq=False)
 class Weights:
-    """Detectors W (n_features, n_attributes) and b (n_attributes,), and the logits of Γ.
-
-    V has shape (n_attributes, n_groups), or is None if groups are hard.
-    """
+    """Detectors W and b, and the logits V of Γ, (n_attributes, n_groups), or None if groups are hard."""
 
     W: NDArray[Any]
     b: NDArray[Any]
@@ -54,10 +51,7 @@ class _Block(NamedTuple):
 
 @dataclass(eq=False)
 class Gates:
-    """`G_zk` as a function of the detected attributes: `q @ factors + constant`, block by block.
-
-    No two blocks share an attribute or a gate.
-    """
+    """`G_zk`, that is `q @ factors + constant`, in blocks that share no attribute and no gate."""
 
     blocks: Sequence[_Block]
     constant: NDArray[Any]  # (n_groups, n_classes)
@@ -107,11 +101,8 @@ def soft_gates(u: NDArray[Any], gamma: NDArray[Any]) -> Gates:
 
 
 def neutral_bias(u: NDArray[Any], gates: Gates) -> float:
-    """Return the common bias of detectors, from 0 to the log-odds of the prior, that prefers no class.
-
-    At bias 0 detectors favour classes with many attributes. Training compensates for that among seen classes
-    but not among unseen ones, at most of the accuracy if every attribute is a group of its own.
-    """
+    """Return the common bias of detectors, from 0 to the log-odds of the prior, that prefers no class."""
+    # At bias 0 detectors favour classes with many attributes; training corrects that for seen classes only.
     prior = min(_prior(u), 1 - _FLOOR)
     biases = np.linspace(0, np.log(prior / (1 - prior)), 17)
     Q = np.repeat(expit(biases)[:, None], u.shape[1], axis=1).astype(u.dtype)
@@ -120,12 +111,7 @@ def neutral_bias(u: NDArray[Any], gates: Gates) -> float:
 
 
 def principal_axes(X: NDArray[np.float32], n: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the mean of the samples, and at most n leading principal axes, partly whitened.
-
-    Axis j is divided by `sqrt(v_j + 3v)`, v_j the variance along it and v the mean of these: leading axes
-    come close to unit variance, weak ones stay weak, so that Adam does not fit noise with them. Axes without
-    variance are left out, except for one.
-    """
+    """Return the mean of the samples, and at most n leading principal axes, partly whitened."""
     mean = X.mean(axis=0)
     centred = X - mean
     wide = len(X) < X.shape[1]  # then the Gram matrix of the samples is smaller
@@ -140,6 +126,7 @@ def principal_axes(X: NDArray[np.float32], n: int) -> tuple[NDArray[np.float32],
         axes /= np.maximum(np.linalg.norm(axes, axis=0), _FLOOR)
     # The sign of an axis is arbitrary; it must not depend on rounding.
     axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
+    # Leading axes come close to unit variance; weak ones stay weak: Adam should not fit noise with them.
     lengths = np.sqrt(variances + 3 * variances.mean())
     axes /= np.where(lengths > 0, lengths, 1)
     return mean, np.ascontiguousarray(axes)

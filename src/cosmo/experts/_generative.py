@@ -40,8 +40,7 @@ class GenerativeExpert(NetworkExpert):
     training.
 
     The classifier's loss weights classes, not rows: those with samples equally, those without `balance`
-    times as much, over a fixed number of steps. With equal weights of rows, decisions would depend on the
-    number of samples, which differs between validation and test stage, and so would the operating point.
+    times as much. With equal weights of rows, the operating point would depend on the number of samples.
 
     Each feature is scaled to [0, 1] by its range in training; the mean of the seen classes is subtracted from
     every description, and each is scaled to a quarter of the length of a vector of ones. Rows are synthesised
@@ -112,11 +111,7 @@ class GenerativeExpert(NetworkExpert):
         attributes = self.attributes(descriptions)
         classifier = self._classifier(attributes)
         A = torch.from_numpy(self._signatures(attributes))
-        result = np.empty((len(X), len(A)), dtype=np.float32)
-        for start in range(0, len(X), _ROWS):
-            rows = torch.from_numpy(self._features(X[start : start + _ROWS]))
-            result[start : start + _ROWS] = self._score(classifier, rows, A).numpy()
-        return result
+        return self._in_chunks(X, _ROWS, lambda rows: self._score(classifier, rows, A))
 
     def synthesize(self, descriptions: pd.DataFrame, n: int, *, seed: int = 0) -> Array:
         """Return synthetic features of described classes.
@@ -144,11 +139,7 @@ class GenerativeExpert(NetworkExpert):
     def _synthesize(self, attributes: Array, n: int, seed: int) -> Tensor:
         """Return scaled features, class after class."""
         A = torch.from_numpy(self._signatures(attributes))
-        weights = {
-            name.removeprefix("mean "): torch.from_numpy(value)
-            for name, value in self.weights_.items()
-            if name.startswith("mean ")
-        }
+        weights = {name: torch.from_numpy(value) for name, value in _means(self.weights_).items()}
         generator = torch.Generator().manual_seed(seed)
         noise = torch.randn(n, self._noise_size(A.shape[1]), generator=generator)
         with torch.no_grad():
@@ -177,15 +168,11 @@ class GenerativeExpert(NetworkExpert):
             X = torch.cat([X, self._synthesize(attributes[new], self.n_syn, self.seed)])
         share = 1 / np.maximum(sizes, 1)
         share[new] = self.balance / self.n_syn
-        W, b = fit_linear(
-            X,
-            torch.from_numpy(codes),
-            len(attributes),
-            "cross-entropy",
-            importance=torch.from_numpy(share.astype(np.float32)[codes]),
-            seed=self.seed,
+        importance, target = torch.from_numpy(share.astype(np.float32)[codes]), torch.from_numpy(codes)
+        fitted = fit_linear(
+            X, target, len(attributes), "cross-entropy", importance=importance, seed=self.seed
         )
-        return {"W": W, "b": b}
+        return dict(zip("Wb", fitted, strict=True))
 
     def _score(self, weights: Weights, X: Tensor, A: Tensor) -> Tensor:
         """Return the log-probabilities of a classifier with these weights."""
@@ -211,9 +198,7 @@ class GenerativeExpert(NetworkExpert):
         return len(self.low_)
 
     def _features(self, X: Array) -> Array:
-        scaled = X - self.low_
-        scaled /= self.spread_
-        return scaled
+        return (X - self.low_) / self.spread_
 
     def _signatures(self, attributes: Array) -> Array:
         return super()._signatures(attributes) * _LENGTH
@@ -249,21 +234,13 @@ class GenerativeExpert(NetworkExpert):
         """Train generator and opponent in turn; return the generator's mean loss."""
         losses = {"opponent": self._opponent_loss, "generator": self._loss}
         history: dict[str, list[float]] = {side: [] for side in losses}
-        means = [
-            (weights[name.removeprefix("mean ")], mean)
-            for name, mean in weights.items()
-            if name.startswith("mean ")
-        ]
-        n_batches = math.ceil(len(X) / self.batch_size)
-        n_passes = math.ceil(_STEPS / n_batches)
-        orders = [
-            [
-                batch
-                for _ in range(n_passes)
-                for batch in torch.randperm(len(X), generator=generator).split(self.batch_size)
-            ]
-            for _ in range(self._opponent()[0])
-        ]
+        n_passes = math.ceil(_STEPS / math.ceil(len(X) / self.batch_size))
+
+        def order() -> list[Tensor]:
+            passes = (torch.randperm(len(X), generator=generator) for _ in range(n_passes))
+            return [batch for rows in passes for batch in rows.split(self.batch_size)]
+
+        orders = [order() for _ in range(self._opponent()[0])]
         for batches in zip(*orders, strict=True):
             turns = [("opponent", batch) for batch in batches] + [("generator", batches[-1])]
             for side, batch in turns:
@@ -275,8 +252,8 @@ class GenerativeExpert(NetworkExpert):
                 optimiser.step()
                 history[side].append(float(loss.detach()))
             with torch.no_grad():
-                for tensor, mean in means:
-                    mean.lerp_(tensor, _RENEWAL)
+                for name, mean in _means(weights).items():
+                    mean.lerp_(weights[name], _RENEWAL)
         self.losses_ = {side: float(np.mean(values)) for side, values in history.items()}
         return self.losses_["generator"]
 
@@ -289,6 +266,11 @@ class GenerativeExpert(NetworkExpert):
         check_positive(balance=self.balance)
 
 
+def _means(weights: dict[str, Any]) -> dict[str, Any]:
+    """Return the running means of the generator's weights, by the names of the weights."""
+    return {n.removeprefix("mean "): value for n, value in weights.items() if n.startswith("mean ")}
+
+
 def fit_linear(
     X: Tensor,
     target: Tensor,
@@ -299,11 +281,7 @@ def fit_linear(
     learning_rate: float = 1e-3,
     seed: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Return weights (n_features, n_outputs) and biases of `X W + b`, trained by Adam from zero.
-
-    A fixed, small number of steps from zero is the regularisation. `importance` is the weight of each
-    sample in the loss; only ratios matter.
-    """
+    """Return weights and biases of `X W + b`; the small number of steps is the regularisation."""
     W = torch.zeros(X.shape[1], n_outputs, requires_grad=True)
     b = torch.zeros(n_outputs, requires_grad=True)
     adam = torch.optim.Adam([W, b], lr=learning_rate, fused=True)

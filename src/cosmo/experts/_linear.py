@@ -96,20 +96,15 @@ class GradientExpert(UnseenExpert):
     """
 
     batch_size: ClassVar[int]
-    searched: ClassVar[str]
-    """Parameter for each value of which W is trained anew."""
-    patience: ClassVar[float] = math.inf
-    """Values of `epochs` without improvement on held-out classes after which training stops."""
+    searched: ClassVar[str]  # parameter for each value of which W is trained anew
+    patience: ClassVar[float] = math.inf  # values of `epochs` without improvement after which training stops
 
     epochs: int | None
     seed: int
 
     @abstractmethod
     def _descent(self, W: Array, A: Array, value: float) -> Step:
-        """Return a function that updates W from a mini-batch of rows and codes, and returns its loss.
-
-        `value` is the value of the parameter named by `searched`.
-        """
+        """Return a function that updates W from a mini-batch of rows and codes, and returns its loss."""
 
     @abstractmethod
     def _check_parameters(self, value: float) -> None:

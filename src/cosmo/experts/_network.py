@@ -11,7 +11,7 @@ import math
 import re
 import time
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -81,8 +81,7 @@ class NetworkExpert(UnseenExpert):
     needs_torch: ClassVar[bool] = True
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (2, 4, 6, 8, 12, 16, 24, 32, 48, 64)}
     patience: ClassVar[int] = 3
-    standardised: ClassVar[bool] = False
-    """Whether every feature is standardised, rather than all divided by their mean absolute value."""
+    standardised: ClassVar[bool] = False  # each feature, rather than dividing all by their mean size
 
     epochs: int | None = None
     _: KW_ONLY
@@ -153,12 +152,15 @@ class NetworkExpert(UnseenExpert):
         X = check_features(X, name="X", columns=self._width())
         A = torch.from_numpy(self._signatures(self.attributes(descriptions)))
         weights = {name: torch.from_numpy(value) for name, value in self.weights_.items()}
-        result = np.empty((len(X), len(A)), dtype=np.float32)
         step = max(1, _CHUNK // (len(A) * self.hidden))
+        return self._in_chunks(X, step, lambda rows: self._score(weights, rows, A))
+
+    def _in_chunks(self, X: Array, step: int, function: Callable[[Tensor], Tensor]) -> Array:
+        """Return a function of the scaled features, computed for `step` rows at once."""
         with torch.inference_mode():
-            for start in range(0, len(X), step):
-                rows = torch.from_numpy(self._features(X[start : start + step]))
-                result[start : start + step] = self._score(weights, rows, A).numpy()
+            starts = range(0, max(len(X), 1), step)
+            chunks = (torch.from_numpy(self._features(X[start : start + step])) for start in starts)
+            result: Array = np.concatenate([function(chunk).numpy() for chunk in chunks])
         return result
 
     def _learn_scales(self, X: Array, attributes: Array) -> None:
@@ -177,9 +179,7 @@ class NetworkExpert(UnseenExpert):
         return np.size(self.mean_)
 
     def _features(self, X: Array) -> Array:
-        centred = X - self.mean_
-        centred /= self.scale_
-        return centred
+        return (X - self.mean_) / self.scale_
 
     def _signatures(self, attributes: Array) -> Array:
         centred = attributes - self.attribute_mean_
@@ -278,11 +278,7 @@ def normalise_rows(rows: Tensor) -> Tensor:
 
 
 class Checkpoints:
-    """States of one training on disk, by number of epochs; without a folder nothing is stored.
-
-    `key` is a fingerprint of network and data. States at `stops` are stored until `clear`, of others only
-    the last one.
-    """
+    """States of one training on disk, at `stops` and the last one; without a folder nothing is stored."""
 
     def __init__(self, folder: str | Path | None, key: str, stops: Collection[int]) -> None:
         self.folder = None if folder is None else Path(folder)

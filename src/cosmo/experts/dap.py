@@ -87,10 +87,7 @@ class DAP(UnseenExpert):
 
 
 def _logistic_regressions(X: Array, has: Array, C: float) -> tuple[Array, Array]:
-    """Fit `has.shape[1]` binary logistic regressions at once; they share the products with X.
-
-    Minimises `mean log-loss + |w|² / (2·C·n)` of each, where n is the number of rows.
-    """
+    """Minimise `mean log-loss + |w|² / (2·C·n)` for each column of `has`, all at once."""
     n, d = X.shape
     m = has.shape[1]
 

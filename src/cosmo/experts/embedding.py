@@ -91,12 +91,7 @@ class CMT(NetworkExpert):
     def _map(self, X: Array) -> Array:
         """Return φ(x), shape (n_samples, n_attributes)."""
         weights = {name: torch.from_numpy(value) for name, value in self.weights_.items()}
-        mapped = np.empty((len(X), len(self.columns_)), dtype=np.float32)
-        with torch.inference_mode():
-            for start in range(0, len(X), _ROWS):
-                rows = torch.from_numpy(self._features(X[start : start + _ROWS]))
-                mapped[start : start + _ROWS] = self._embed(weights, rows).numpy()
-        return mapped
+        return self._in_chunks(X, _ROWS, lambda rows: self._embed(weights, rows))
 
     def _start(self, n_features: int, n_attributes: int, generator: Generator) -> Weights:
         W1, b1 = layer(n_features, self.hidden, generator)
@@ -207,8 +202,7 @@ class DCN(NetworkExpert):
     The loss is the cross-entropy over the seen classes, plus the entropy of the soft-max over the unseen
     ones. Scores are `sharpness · φ(x)·c`: at temperature 1 they give the probabilities of the training.
 
-    Features are standardised, then divided by the largest of them: small values at the start do better on
-    held-out classes than unit variance.
+    Features are standardised, then divided by the largest of them.
 
     Parameters
     ----------
@@ -332,15 +326,7 @@ def learn_neighbourhoods(rows: Array, k: int = 20) -> Neighbourhoods:
 
 
 def loop(rows: Array, known: Neighbourhoods, *, extent: float = 3.0) -> NDArray[np.float64]:
-    """Return the local outlier probability (LoOP) of each row among the known ones.
-
-    It grows with the excess of a row's distance to its nearest known rows over the distances among those.
-    An excess of `extent` times the usual one is one standard deviation of a Gaussian.
-
-    References
-    ----------
-    Kriegel, Kröger, Schubert & Zimek, "LoOP: local outlier probabilities", CIKM 2009.
-    """
+    """Return the local outlier probability of each row (Kriegel et al., "LoOP", CIKM 2009)."""
     spread, nearest = _nearest(rows, known.rows, known.k)
     excess = _excess(spread, known.spread[nearest].mean(axis=1))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -358,10 +344,7 @@ def _excess(spread: NDArray[np.float64], around: NDArray[np.float64]) -> NDArray
 def _nearest(
     rows: Array, known: Array, k: int, *, themselves: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Return the root mean squared distance to the k nearest known rows, and their indices.
-
-    With `themselves`, `rows` are the known rows, and none is its own neighbour.
-    """
+    """Return the root mean squared distance to the k nearest known rows, and their indices."""
     centre = known.mean(axis=0)  # reduces cancellation in the expanded squares
     known = known - centre
     square = np.einsum("ij,ij->i", known, known)

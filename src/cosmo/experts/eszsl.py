@@ -116,10 +116,7 @@ def _divided(gram: NDArray[np.float64], ridge: float, B: NDArray[np.float64]) ->
 
 
 class _Path:
-    """V for any regularisers, from one eigendecomposition of `XᵀX` and one of `AᵀA`.
-
-    The latter has at most as many non-zero eigenvalues as there are classes; the others are left out.
-    """
+    """V for any regularisers, from one eigendecomposition of `XᵀX` and one of `AᵀA`."""
 
     def __init__(self, X: Array, codes: Codes, A: Array) -> None:
         _, spread, directions = svd(A.astype(np.float64), full_matrices=False, check_finite=False)

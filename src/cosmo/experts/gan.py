@@ -151,13 +151,8 @@ class FCLSWGAN(ConditionalWGAN):
     )
 
     def _examples(self, X: Array, codes: Codes) -> tuple[Array, Codes]:
-        self.seen_classifier_ = fit_linear(
-            torch.from_numpy(X),
-            torch.from_numpy(codes),
-            len(self.descriptions_),
-            "cross-entropy",
-            seed=self.seed,
-        )
+        rows, target, n_classes = torch.from_numpy(X), torch.from_numpy(codes), len(self.descriptions_)
+        self.seen_classifier_ = fit_linear(rows, target, n_classes, "cross-entropy", seed=self.seed)
         return super()._examples(X, codes)
 
     def _demand(self, fake: Tensor, codes: Tensor, A: Tensor) -> Tensor:
@@ -234,9 +229,7 @@ class CycleUWGAN(CycleWGAN):
 
     Parameters
     ----------
-    epochs, weight, critic_steps, critic_rate, n_syn, balance, hidden, learning_rate, batch_size, seed
-        See `CycleWGAN`.
-    checkpoints
+    epochs, weight, critic_steps, critic_rate, n_syn, balance, hidden, learning_rate, batch_size, ...
         See `CycleWGAN`.
 
     References
@@ -265,11 +258,7 @@ class CycleUWGAN(CycleWGAN):
 
 
 def gradient_penalty(weights: Weights, hidden: Tensor) -> Tensor:
-    """Return the mean of `(|∇ₓ D| - 1)²` for a critic with one hidden layer.
-
-    The gradient has the closed form `Vₓᵀ (leaky'(h) ⊙ v)`; `hidden` is h at the rows of the penalty, before
-    the leaky rectifier.
-    """
+    """Return the mean of `(|∇ₓ D| - 1)²`, where `∇ₓ D = Vₓᵀ (leaky'(h) ⊙ v)` at hidden values h."""
     slopes = torch.where(hidden > 0, 1.0, _SLOPE) * weights["D.last"]
     penalty: Tensor = ((slopes @ weights["D.features"].T).norm(dim=1) - 1).square().mean()
     return penalty

@@ -37,12 +37,9 @@ class Kernel(GradientExpert):
     ``linear``    xᵀ W a_y           without σ; k1 = k2, so this is least squares; needs a larger β
     ============  =================  =================================================================
 
-    On held-out classes of CUB the first two are equally good, and the last (β = 10) is 5 points worse;
-    on those of glyphs it is 6 points better. There k2 is the weaker of the two, on CUB it is the stronger.
-    Without standardised features, held-out classes of CUB are recognised 3 points worse (glyphs 1 better).
-
-    Unlike the authors' single rows, steps are on mini-batches of 128 rows. The optimiser is Adam with one
-    second moment per feature, which makes it invariant to rotations of the descriptions.
+    On held-out classes of CUB the first two are equally good, and the last (β = 10) is 5 points worse.
+    Steps are on mini-batches of 128 rows, not single ones, by Adam with one second moment per feature, which
+    makes it invariant to rotations of the descriptions.
 
     Parameters
     ----------

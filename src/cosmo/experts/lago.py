@@ -85,10 +85,8 @@ class LAGO(UnseenExpert):
 
     Loss, optimiser (Adam) and the alternation of detectors and Γ are the reference's. Three changes make
     training shorter, and more accurate on held-out classes of CUB: features are projected to their leading
-    principal axes and partly whitened; biases start where no class is preferred (see `neutral_bias`);
-    detectors are averaged over the steps, with larger weights for late ones. Groups are the distinct names
-    in the first level of the description columns; the reference starts a new group whenever the name changes
-    from one column to the next, which divides AWA's "parts" in two.
+    principal axes and partly whitened; biases start where no class is preferred; detectors are averaged over
+    the steps. Groups are the distinct names in the first level of the description columns.
 
     Parameters
     ----------
@@ -261,7 +259,7 @@ class LAGO(UnseenExpert):
         return soft_gates(u, group_membership(weights.V, self.gain))
 
     def _start(self, n_features: int, rng: np.random.Generator) -> Weights:
-        """Return initial weights: orthogonal detectors, and the logits of Γ if it is trained."""
+        """Return orthogonal detectors, and the logits of Γ if it is trained."""
         n_attributes = len(self.columns_)
         tall = rng.normal(size=sorted((n_features, n_attributes), reverse=True))
         W = 0.1 * np.linalg.qr(tall)[0]

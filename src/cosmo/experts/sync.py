@@ -132,11 +132,7 @@ def similarity(rows: NDArray[np.float64], columns: NDArray[np.float64], rho: flo
 
 
 class _Classifiers:
-    """One-vs-other classifiers for any λ, all classes at once.
-
-    L-BFGS is preconditioned by the curvature of least squares of the same λ: tens of steps rather than
-    many hundreds.
-    """
+    """One-vs-other classifiers for any λ, by L-BFGS preconditioned with the curvature of least squares."""
 
     def __init__(self, X: Array, codes: Codes, n_classes: int) -> None:
         self.codes, self.n_classes = codes, n_classes
