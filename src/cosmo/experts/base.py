@@ -281,14 +281,14 @@ def select(
                 if winner is None or candidate.accuracy_ > winner.accuracy_:
                     winner = candidate
             assert winner is not None, "every round has a candidate"
-            chosen = {name: getattr(winner, name) for name in open_grid}
+            chosen = {name: _plain(getattr(winner, name)) for name in open_grid}
             known[repr(values)] = {"chosen": chosen, "accuracy": winner.accuracy_}
             if cache is not None:
                 cache.write("selection", key, known)
             if best is None or winner.accuracy_ > best.accuracy_:
                 best = winner
         decided = max((known[repr(values)] for values in rounds), key=lambda entry: entry["accuracy"])
-        if best is None or decided["chosen"] != {name: getattr(best, name) for name in open_grid}:
+        if best is None or decided["chosen"] != {name: _plain(getattr(best, name)) for name in open_grid}:
             best = start(**decided["chosen"])
             best._fit(X_train, train_codes, table.iloc[seen].to_numpy(), **best.decided_)
     if "temperature" in best.open_parameters():
@@ -298,6 +298,11 @@ def select(
         best.set_params(temperature=temperature)
         best.decided_["temperature"] = temperature
     return best
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON can hold."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def check_positive(**values: float) -> None:
