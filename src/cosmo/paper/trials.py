@@ -228,9 +228,9 @@ class SubsampledClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
 
 SEEN: dict[str, Any] = {
-    "logistic": make_seen_expert("logistic"),
-    "a third of the rows": SubsampledClassifier(make_seen_expert("logistic"), 1 / 3),
-    "two thirds of the rows": SubsampledClassifier(make_seen_expert("logistic"), 2 / 3),
+    "logistic": make_seen_expert("logistic-sklearn"),
+    "a third of the rows": SubsampledClassifier(make_seen_expert("logistic-sklearn"), 1 / 3),
+    "two thirds of the rows": SubsampledClassifier(make_seen_expert("logistic-sklearn"), 2 / 3),
     "square roots of features": make_pipeline(SquareRoot(), LogisticRegression(C=0.1, max_iter=2000)),
 }
 """Seen experts of graded accuracy: the paper's, two weaker ones and a stronger one."""
