@@ -197,7 +197,9 @@ def glyph_features(images: NDArray[np.uint8]) -> NDArray[np.float32]:
     if pixels.dtype != np.uint8:
         raise ValueError(f"images must be uint8 (0 is black, 255 is white), got {pixels.dtype}")
     if pixels.ndim != 3 or min(pixels.shape[1:]) < 2 * _CELLS:
-        raise ValueError(f"images need sides of at least {2 * _CELLS} pixels, got the shape {pixels.shape}")
+        raise ValueError(
+            f"images must be (n, height, width), at least {2 * _CELLS} pixels, got shape {pixels.shape}"
+        )
     features = np.empty((len(pixels), _CELLS * _CELLS * (_ORIENTATIONS + 1)), dtype=np.float32)
     for start in range(0, len(pixels), _BATCH):
         features[start : start + _BATCH] = _batch_features(pixels[start : start + _BATCH])
