@@ -11,9 +11,8 @@ from sklearn.neural_network import MLPClassifier
 from cosmo import Cosmo
 from cosmo.data import load_glyphs
 from cosmo.gates import OdinGate
-from cosmo.gates._gradients import logits_of
 from cosmo.gates.base import ScoreScale
-from cosmo.gates.odin import perturbed_confidence
+from cosmo.gates.odin import logits_of, perturbed_confidence
 from cosmo.metrics.accuracy import gate_auc
 
 

@@ -20,9 +20,9 @@ from cosmo._core.parallel import Workers
 from cosmo.data import DataError, load_glyphs
 from cosmo.encoders import Encoder, ItemError
 from cosmo.io import predict as predict_module
-from cosmo.io._chunks import _cuts
 from cosmo.io.model import Model, fit_model
 from cosmo.io.predict import is_partitioned, predict_file
+from cosmo.io.writers import _cuts
 
 SIZE = 16
 NAMES = [f"f{k}" for k in range(30)]

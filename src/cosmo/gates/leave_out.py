@@ -13,9 +13,8 @@ from scipy.special import log_softmax, softmax, xlogy
 from cosmo._core.validation import as_number
 from cosmo.experts._linear import Adam
 from cosmo.experts.base import Array, Codes, Observer
-from cosmo.gates._gradients import Logits
 from cosmo.gates.base import ScaledGate, require_evidence
-from cosmo.gates.odin import perturbed_logits
+from cosmo.gates.odin import Logits, perturbed_logits
 from cosmo.mixture.outputs import ExpertOutputs
 
 __all__ = ["LeaveOutGate"]

@@ -143,7 +143,7 @@ KNOWN: dict[str, Known] = {
         "cosmo.gates",
         "confidence.ConfidenceGate baselines.MaxSoftmaxGate baselines.NoveltyGate odin.OdinGate "
         "leave_out.LeaveOutGate leave_out.LeaveOutEnsemble evidence.EvidenceGate base.ScoreScale "
-        "_gradients.Logits",
+        "odin.Logits",
     ),
     "Pushes": Known("cosmo.gates.odin", "_Perturbations"),
     "Neighbourhood": Known("cosmo.gates.evidence", "_Neighbourhood"),

@@ -20,9 +20,18 @@ from cosmo.data._tablefile import Columns
 from cosmo.data.dataset import DataError
 from cosmo.data.samples import Batch, Batches, Kind, file_fingerprint, open_batches
 from cosmo.encoders import ExtractionError, extract
-from cosmo.io._chunks import Chunk, finished_chunks, is_partitioned, parquet_files, plan_chunks, state_folder
 from cosmo.io.model import Model
-from cosmo.io.writers import OUTPUT_SUFFIXES, Writer, make_writer
+from cosmo.io.writers import (
+    OUTPUT_SUFFIXES,
+    Chunk,
+    Writer,
+    finished_chunks,
+    is_partitioned,
+    make_writer,
+    parquet_files,
+    plan_chunks,
+    state_folder,
+)
 
 __all__ = ["PredictionSummary", "is_partitioned", "predict_file"]
 

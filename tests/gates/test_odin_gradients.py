@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-from cosmo.gates._gradients import logits_of
+from cosmo.gates.odin import logits_of
 
 
 def sample(n_classes):
