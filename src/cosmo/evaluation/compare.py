@@ -51,13 +51,6 @@ def published_numbers() -> pd.DataFrame:
     Tables: "main" (COSMO Table 1), "benchmark" (rows that the paper leaves out), "zsl" (T1, mostly from other
     papers), "lago" (T1 of its variants), "ausuc" (Table 2), "gating" (Table 3), "smoothing" (Table 4),
     "combination" (Table 5) and "joint" (supplement D).
-
-    Examples
-    --------
-    >>> numbers = published_numbers()
-    >>> gates = numbers[(numbers["table"] == "gating") & (numbers["metric"] == "auc")]
-    >>> gates.pivot(index="method", columns="dataset", values="value").loc["CB-Gating-3"].to_dict()
-    {'AWA': 92.5, 'CUB': 82.0, 'SUN': 77.7}
     """
     return _numbers().copy()
 

@@ -169,17 +169,6 @@ class ExpertCache:
     protocol : Protocol
         Sealed.
     cache : Cache
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from cosmo.data import load_glyphs
-    >>> from cosmo.experts import ESZSL, make_seen_expert
-    >>> protocol = Protocol(load_glyphs(n_classes=40, samples_per_class=12))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     stages = ExpertCache(protocol, Cache(folder)).fit(make_seen_expert("logistic"), ESZSL())
-    >>> len(stages.test) == len(protocol.open_test().y)
-    True
     """
 
     def __init__(self, protocol: Protocol, cache: Cache) -> None:

@@ -71,15 +71,6 @@ def text_tables(frame: pd.DataFrame) -> tuple[list[TextTable], list[str]]:
     """Return the figures of `cosmo.paper.tables.fill` as text, and the missing inputs.
 
     One table for each data set, source and, where rows do not name it, expert.
-
-    Examples
-    --------
-    >>> frame = pd.DataFrame([{"table": "ausuc", "dataset": "CUB", "expert": "LAGO", "row": "LAGO",
-    ...     "source": "features", "search": "exact", "metric": "ausuc", "value": 31.24, "low": 30.0,
-    ...     "high": 32.6, "published": 34.3, "difference": -3.06, "note": "", "missing": ""}])
-    >>> table = text_tables(frame)[0][0]
-    >>> table.columns, table.rows
-    (['', 'AUSUC published', 'AUSUC', 'Δ AUSUC'], [['LAGO', '34.3', '31.2 (30.0–32.6)', '-3.1']])
     """
     tables = []
     is_named = not TABLES[frame["table"].iloc[0]].experts

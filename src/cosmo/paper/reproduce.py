@@ -311,13 +311,6 @@ def corrected_sample(test: ExpertOutputs, smoothed: NDArray[np.intp], plain: NDA
         Labelled.
     smoothed, plain : array of shape (n_samples,)
         Columns of the predictions with and without smoothing.
-
-    Examples
-    --------
-    >>> seen, unseen = np.array([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]]), np.full((3, 1), 0.5)
-    >>> test = ExpertOutputs(pd.Index(["a", "b"]), pd.Index(["z"]), seen, unseen, target=np.array([0, 0, 0]))
-    >>> corrected_sample(test, np.array([0, 0, 0]), np.array([0, 2, 2]))
-    1
     """
     corrected = np.flatnonzero((smoothed == test.labels) & (plain != test.labels))
     if len(corrected) == 0:

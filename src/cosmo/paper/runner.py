@@ -128,16 +128,6 @@ def find_inputs(folder: str | os.PathLike[str] | None, *, features: str | None =
     ------
     DataError
         If the folder has none of the paper's data, or no features file of that name.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Path(folder, "xlsa17", "CUB").mkdir(parents=True)
-    ...     Path(folder, "xlsa17", "CUB", "res101.mat").touch()
-    ...     found = find_inputs(folder)
-    >>> found["CUB"].features, found["SUN"].features
-    ('res101', None)
     """
     if folder is None:
         return {"glyphs": Holding("glyphs")}
@@ -205,15 +195,6 @@ class Runner:
         Where experts are trained; by default in this process.
     report : callable, default=no report
         Receives the number of trained experts and of all experts.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     runner = Runner({"glyphs": Holding("glyphs")}, Cache(folder))
-    ...     found = runner.result(Trial("glyphs", "ESZSL", "features", "COSMO"))
-    >>> found["acc_h"] > 50
-    True
     """
 
     def __init__(

@@ -237,13 +237,7 @@ def trials(
     sources: Sequence[Source] | None = None,
     search: Search = "exact",
 ) -> list[Trial]:
-    """Return the trials of a table.
-
-    Examples
-    --------
-    >>> len(trials("smoothing", ["CUB"], experts=["LAGO"], sources=["predictions"]))
-    3
-    """
+    """Return the trials of a table."""
     return [trial for _, trial in _rows(name, datasets, experts, sources, search)]
 
 

@@ -94,12 +94,6 @@ def resample_thresholds(thresholds: ArrayLike, acc_h: ArrayLike, n: int = 100) -
         At least three thresholds, ascending, and the Acc_H of each.
     n : int, default=100
         About `2.15·n` thresholds are returned.
-
-    Examples
-    --------
-    >>> fine = resample_thresholds([0.0, 0.5, 1.0], [0.0, 1.0, 0.0], n=8)
-    >>> len(fine), float(fine.min()), float(fine.max())
-    (15, 0.0, 1.0)
     """
     beta, h = np.asarray(thresholds, dtype=np.float64), np.asarray(acc_h, dtype=np.float64)
     if beta.ndim != 1 or beta.shape != h.shape or len(beta) < 3:
@@ -312,19 +306,6 @@ def measure(trial: Trial, validation: ExpertOutputs, test: ExpertOutputs) -> dic
         On test `acc_ts`, `acc_tr`, `acc_h`, `ausuc`, `t1` (unseen samples among unseen classes) and
         `seen_accuracy` (the reverse); on GZSL-Val `val_acc_h`; of rules with a gate `auc` and `fpr` on
         Gating-Val. All but `t1` and `seen_accuracy` with `_low` and `_high`, their 95 % intervals.
-
-    Examples
-    --------
-    >>> from cosmo.data import load_glyphs
-    >>> from cosmo import Cosmo
-    >>> data = load_glyphs(n_classes=40, samples_per_class=12)
-    >>> rows, test = data.split.trainval, np.r_[data.split.test_seen, data.split.test_unseen]
-    >>> model = Cosmo(data.descriptions).fit(data.features[rows], data.labels[rows])
-    >>> outputs = model.outputs(data.features[test], data.labels[test])
-    >>> trial = Trial("glyphs", "ESZSL", "features", "COSMO")
-    >>> found = measure(trial, model.validation_outputs_, outputs)
-    >>> found["acc_h_low"] <= found["acc_h"] <= found["acc_h_high"]
-    True
     """
     rule = fitted(trial, validation)
     result = evaluate(trial.rule, rule, validation, test)

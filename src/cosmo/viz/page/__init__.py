@@ -123,14 +123,6 @@ def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None)
     Returns
     -------
     view : dict
-
-    Examples
-    --------
-    >>> from cosmo.data import load_glyphs
-    >>> from cosmo.evaluation.run import run_experiment
-    >>> view = experiment_view(run_experiment(load_glyphs(n_classes=40, samples_per_class=12)))
-    >>> view["title"], [curve["name"] for curve in view["sets"][0]["curves"]][-1]
-    ('Generalized zero-shot learning on glyphs', 'COSMO')
     """
     run, data, test = experiment.to_dict(), experiment.dataset, experiment.test
     about, settings, facts = run["dataset"], run["settings"], run["facts"]
@@ -206,16 +198,6 @@ def model_view(
     Returns
     -------
     view : dict
-
-    Examples
-    --------
-    >>> from cosmo.data import load_glyphs
-    >>> from cosmo.io.model import fit_model
-    >>> data = load_glyphs(n_classes=40, samples_per_class=12)
-    >>> train = data.split.trainval
-    >>> model = fit_model(data.features[train], data.labels[train], data.descriptions)
-    >>> model_view(model)["sets"][0]["classes"]["names"][-1]
-    'held-out class 9'
     """
     card = model.card()
     facts = [

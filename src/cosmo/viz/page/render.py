@@ -51,13 +51,6 @@ def render_page(view: Mapping[str, Any], *, live: Mapping[str, Any] | None = Non
     Returns
     -------
     page : str
-
-    Examples
-    --------
-    >>> page = render_page({"format": 1, "kind": "run", "title": "Birds", "lead": "", "version": "",
-    ...                     "arrays": [], "sets": []})
-    >>> read_view(page)["title"]
-    'Birds'
     """
     style, script = _assets()
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
@@ -88,12 +81,6 @@ def read_view(page: str) -> dict[str, Any]:
     ------
     DataError
         If it is another page, or damaged.
-
-    Examples
-    --------
-    >>> read_view("<html></html>")
-    Traceback (most recent call last):
-    cosmo.data.dataset.DataError: this is not a report of cosmo, or it is truncated: it contains no view
     """
     found = _VIEW.search(page)
     end = -1 if found is None else page.find("</script>", found.end())

@@ -82,13 +82,6 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150)
     Returns
     -------
     png, svg : Path
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [file.name for file in save_figure(Figure(), Path(folder, "plane"))]
-    ['plane.png', 'plane.svg']
     """
     target = Path(path)
     files = target.with_name(f"{target.name}.png"), target.with_name(f"{target.name}.svg")

@@ -58,12 +58,6 @@ class PlanePanel:
         Test accuracies at the operating points chosen on GZSL-Val: squares. A name without a curve is a
         method with a single point.
     published : sequence of PublishedPoint, default=()
-
-    Examples
-    --------
-    >>> panel = PlanePanel("CUB", {"line": ([0.6, 0.0], [0.0, 0.5])}, published=published_points("CUB"))
-    >>> len(panel.published)
-    16
     """
 
     title: str
@@ -86,11 +80,6 @@ def published_points(dataset: str, *, leave_out: Iterable[str] = ()) -> list[Pub
     -------
     points : list of PublishedPoint
         In the order of the table; methods with a printed Acc_H only are missing.
-
-    Examples
-    --------
-    >>> published_points("FLO")[-1]
-    PublishedPoint(name='cycle-(U)WGAN', acc_ts=0.616, acc_tr=0.692, kind='generative')
     """
     numbers = published_numbers()
     numbers = numbers[
@@ -127,13 +116,6 @@ def plot_planes(panels: Sequence[PlanePanel], *, title: str = "") -> Figure:
     Returns
     -------
     figure : Figure
-
-    Examples
-    --------
-    >>> curve = SeenUnseenCurve([0.1, 0.4, 0.6, 0.9], [0, 0.5, 0, 0.5], [0.5, 0, 0.5, 0])
-    >>> panel = PlanePanel("CUB", {"COSMO": curve}, {"COSMO": curve.best()}, published_points("CUB"))
-    >>> [axes.get_title() for axes in plot_planes([panel]).axes]
-    ['CUB']
     """
     columns = 1 if len(panels) == 1 else 2
     rows = -(-len(panels) // columns)
@@ -173,13 +155,6 @@ def plot_plane(evaluations: Sequence[Evaluation], *, title: str = "") -> Figure:
     -------
     figure : Figure
         As by `plot_planes`; the legend has Acc_H at the operating point, and AUSUC.
-
-    Examples
-    --------
-    >>> from cosmo.data import load_glyphs
-    >>> from cosmo.evaluation.run import run_experiment
-    >>> experiment = run_experiment(load_glyphs(n_classes=40, samples_per_class=12))
-    >>> figure = plot_plane(experiment.evaluations, title="glyphs")
     """
     named = {
         f"{one.name}: H {100 * one.scores.acc_h:.1f}, AUSUC {100 * one.ausuc:.1f}": one

@@ -64,13 +64,6 @@ def plot_hold_out(labels: Iterable[Hashable], split: Split, hold_out: HoldOut, *
     Returns
     -------
     figure : Figure
-
-    Examples
-    --------
-    >>> figure = plot_hold_out(list("aaaabbbbccc"), Split([0, 1, 2, 4, 5, 6], [3, 7], [8, 9, 10]),
-    ...                        HoldOut([0, 1], [2], [4, 5, 6]))
-    >>> [text.get_text() for text in figure.legends[0].get_texts()][1]
-    'Seen-Val: 1 row of 1 class'
     """
     index = as_class_index(labels)
     hold_out.check(index)

@@ -34,13 +34,6 @@ def plot_gates(results: Sequence[GateResult], *, title: str = "") -> Figure:
     Returns
     -------
     figure : Figure
-
-    Examples
-    --------
-    >>> gate = GateResult(name="max-softmax", about="", measures={"test_auc": 75.0},
-    ...                   scores=np.array([0.1, 0.4, 0.2, 0.9]), is_seen=np.array([False, True, True, True]))
-    >>> plot_gates([gate]).axes[0].get_title()
-    'max-softmax: AUC 75.0'
     """
     columns = min(3, len(results))
     rows = -(-len(results) // columns)
@@ -108,14 +101,6 @@ def plot_walkthrough(
     Returns
     -------
     figure : Figure
-
-    Examples
-    --------
-    >>> one = Explanation(pd.Index(["a", "b"]), pd.Index(["z"]), np.array([[0.9, 0.1]]), np.array([[0.4]]),
-    ...                   np.array([0.7]), np.array([0.6]), np.array([[1.2, 0.4]]), np.array([[0.8]]),
-    ...                   np.array([[0.43, 0.14, 0.43]]))
-    >>> plot_walkthrough(one, truth="a").axes[5].get_title(loc="right")
-    'answer: z (wrong)'
     """
     plain, smoothed = _without_smoothing(explanation, i, other), _steps(explanation, i)
     figure = Figure(figsize=(11.0, 2.2 + 0.72 * max(top, 3)), layout="constrained")
