@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cosmo._core import lazy
 
 __version__ = "0.1.0"
 
 # Loaded on first use, so that `cosmo --help` does not wait for scikit-learn.
 _PUBLIC = {
-    "Cosmo": "cosmo.classifier._cosmo",
-    "ConfidenceGate": "cosmo.gates",
-    "DAP": "cosmo.experts",
-    "ESZSL": "cosmo.experts",
-    "GZSLDataset": "cosmo.data",
-    "LAGO": "cosmo.experts",
-    "MaxSoftmaxGate": "cosmo.gates",
-    "Model": "cosmo.io.model",
-    "Protocol": "cosmo.data.splits",
-    "SeenUnseenCurve": "cosmo.mixture.curve",
-    "SimilarityExpert": "cosmo.experts",
-    "Split": "cosmo.data",
-    "fit_model": "cosmo.io.model",
+    "Cosmo": "classifier._cosmo",
+    "ConfidenceGate": "gates",
+    "DAP": "experts",
+    "ESZSL": "experts",
+    "GZSLDataset": "data",
+    "LAGO": "experts",
+    "MaxSoftmaxGate": "gates",
+    "Model": "io.model",
+    "Protocol": "data.splits",
+    "SeenUnseenCurve": "mixture.curve",
+    "SimilarityExpert": "experts",
+    "Split": "data",
+    "fit_model": "io.model",
 }
+__getattr__, __dir__ = lazy(__name__, _PUBLIC)
 
 __all__ = [*_PUBLIC, "load"]
 
@@ -42,13 +44,3 @@ def load(path: str | Path) -> Model:
     from cosmo.io.model import Model
 
     return Model.load(path)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
-    raise AttributeError(f"module 'cosmo' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_PUBLIC})

@@ -8,7 +8,7 @@ from importlib.metadata import metadata
 
 import pytest
 
-from cosmo._core.extras import _EXTRAS, MissingExtra, require
+from cosmo._core import _EXTRAS, MissingExtra, require
 from cosmo.cli import main
 from cosmo.data import load_glyphs
 

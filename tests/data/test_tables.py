@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cosmo._core.extras import MissingExtra
+from cosmo._core import MissingExtra
 from cosmo.data import DataError, read_features, read_table, read_texts
 
 TABLE = pd.DataFrame({"a": [1.5, 2.5, -3.0], "b": [1, 2, 3], "label": ["cat", "dog", "cat"]})

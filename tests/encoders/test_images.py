@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cosmo._core.extras import MissingExtra
+from cosmo._core import MissingExtra
 from cosmo.encoders import ImageEncoder, ItemError, make_encoder
 from cosmo.encoders.images import Preprocessing
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
 
-from cosmo._core.extras import MissingExtra
+from cosmo._core import MissingExtra
 from cosmo.data import GZSLDataset, Split, load_glyphs
 from cosmo.data.splits import Protocol
 from cosmo.mixture.smoothing import combine, top_k

@@ -10,8 +10,8 @@ import pytest
 from scipy.io import loadmat, savemat
 
 import cosmo.paper.runner as module
+from cosmo._core import MissingExtra
 from cosmo._core.cache import Cache
-from cosmo._core.extras import MissingExtra
 from cosmo.data import GZSLDataset
 from cosmo.data.splits import Protocol
 from cosmo.experts import make_seen_expert, make_unseen_expert

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import cosmo.paper.runner as module
+from cosmo._core import MissingExtra
 from cosmo._core.cache import Cache
-from cosmo._core.extras import MissingExtra
 from cosmo.classifier.combinations import WAYS
 from cosmo.evaluation.compare import published_numbers
 from cosmo.paper.runner import DATASETS, EXPERTS, Holding, Runner, find_inputs

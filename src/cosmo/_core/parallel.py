@@ -23,7 +23,7 @@ from joblib.externals.loky.backend import resource_tracker as loky_resource_trac
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from cosmo._core.extras import require
+from cosmo._core import require
 
 logger = logging.getLogger(__name__)
 
@@ -80,23 +80,9 @@ def parallel_map(
     free. The first error of a task is raised here; tasks that have not started are cancelled then, and when
     the generator is closed. A task of a lost Dask worker is repeated on another one.
 
-    Parameters
-    ----------
-    function : callable
-        A function of an importable module.
-    tasks : iterable
-        Small values.
-    workers : Workers or None, default=None
-        Where the tasks run; by default one after another in this process.
-    common : object, default=None
-        First argument of all calls, such as a model; each process loads it once.
-    folder : Path or None, default=None
-        Required with a scheduler: a folder on storage that all machines of the cluster share.
-
-    Raises
-    ------
-    OSError
-        If a process is killed, or the cluster cannot be reached or has no workers.
+    `function` is of an importable module. `common`, such as a model, is loaded once by each process. With a
+    scheduler, `folder` must be on storage that all machines of the cluster share. OSError is raised if a
+    process is killed, or the cluster cannot be reached or has no workers.
     """
     workers = workers or Workers()
     if workers.scheduler is not None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from cosmo import __version__
-from cosmo._core.extras import MissingExtra
+from cosmo._core import MissingExtra
 
 __all__ = ["main"]
 

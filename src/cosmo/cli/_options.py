@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from cosmo._core.extras import require
+from cosmo._core import require
 from cosmo._core.parallel import CLUSTER_ADVICE, Workers
 from cosmo.data import DataError, GZSLDataset, load_glyphs, read_xlsa17
 from cosmo.data.samples import Kind, SampleSet, read_samples

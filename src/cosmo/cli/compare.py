@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from cosmo._core import require
 from cosmo._core.cache import Cache
-from cosmo._core.extras import require
 from cosmo._core.files import write_atomic
 from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress

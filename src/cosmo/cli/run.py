@@ -7,7 +7,7 @@ import json
 import os
 from dataclasses import replace
 
-from cosmo._core.extras import versions
+from cosmo._core import versions
 from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
 from cosmo.evaluation.run import Experiment, Settings, run_experiment, summarise

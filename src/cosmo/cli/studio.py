@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cosmo._core.extras import require
+from cosmo._core import require
 from cosmo.cli._options import (
     add_quiet,
     add_sample_options,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cosmo._core import lazy
 
 if TYPE_CHECKING:
     from cosmo.data.dataset import DataError, GZSLDataset, Split
@@ -24,6 +25,7 @@ _MODULES = {
     "tables": ("match_labels", "read_descriptions", "read_features", "read_table", "read_texts"),
     "xlsa17": ("read_xlsa17", "read_xlsa17_split", "write_xlsa17"),
 }
+__getattr__, __dir__ = lazy(__name__, {name: module for module, names in _MODULES.items() for name in names})
 
 __all__ = [
     "DataError",
@@ -47,10 +49,3 @@ __all__ = [
     "write_plain",
     "write_xlsa17",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"cosmo.data.{module}"), name)
-    raise AttributeError(f"module 'cosmo.data' has no attribute {name!r}")

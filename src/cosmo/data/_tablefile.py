@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cosmo._core.extras import MissingExtra, require
+from cosmo._core import MissingExtra, require
 from cosmo._core.validation import first_bad
 from cosmo.data.dataset import DataError
 

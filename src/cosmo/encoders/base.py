@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo._core.extras import require
+from cosmo._core import require
 from cosmo.data.dataset import ItemError
 
 __all__ = ["Encoder", "weights_identity"]

@@ -106,13 +106,6 @@ def extract(
     ------
     ExtractionError
         If items cannot be used and are not to be skipped.
-
-    Examples
-    --------
-    >>> from cosmo.encoders import make_encoder
-    >>> result = extract(make_encoder("minilm"), ["is it cold?", "", "call me"], on_error="skip")
-    >>> result.features.shape, result.rows, result.problems[0].reason
-    ((2, 384), array([0, 2]), 'the text is empty')
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f'on_error must be "raise" or "skip", got {on_error!r}')

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from cosmo._core.extras import require
+from cosmo._core import require
 from cosmo.data.images import image_bytes, read_image
 from cosmo.encoders.base import Encoder, check_text, weights_identity
 

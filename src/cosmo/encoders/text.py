@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmo._core.extras import require
+from cosmo._core import require
 from cosmo.encoders.base import Encoder, check_text, weights_identity
 
 __all__ = ["SentenceEncoder"]

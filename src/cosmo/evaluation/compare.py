@@ -73,14 +73,6 @@ def published_rows(expert: str, dataset: str, *, corrected: bool = True) -> pd.D
     rows : DataFrame (3, 6)
         Index `alone`, `CS`, `COSMO`; columns `acc_ts`, `acc_tr`, `acc_h`, `ausuc`, `t1` in percent, `note`.
         Unpublished figures are NaN, also for an unknown expert or data set.
-
-    Examples
-    --------
-    >>> published_rows("LAGO", "CUB").drop(columns="note")
-           acc_ts  acc_tr  acc_h  ausuc    t1
-    alone    24.6    64.8   35.6   34.3  58.0
-    CS       43.1    53.7   47.9    NaN   NaN
-    COSMO    44.4    57.8   50.2   35.7   NaN
     """
     numbers = _numbers()
     numbers = numbers[

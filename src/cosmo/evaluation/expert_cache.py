@@ -31,13 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class CachedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A seen expert that is fitted only if a prediction is not in the cache.
-
-    Parameters
-    ----------
-    classifier : classifier
-    cache : Cache
-    """
+    """A seen expert that is fitted only if a prediction is not in the cache."""
 
     def __init__(self, classifier: Any, cache: Cache) -> None:
         self.classifier = classifier
@@ -67,12 +61,7 @@ class CachedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 class CachedExpert(UnseenExpert):
     """An unseen expert that is fitted only if a prediction is not in the cache.
 
-    Parameters
-    ----------
-    expert : UnseenExpert
-    cache : Cache
-    cpu_seconds : float, default=0.0
-        Of the choice of parameters.
+    `cpu_seconds` is the CPU time of the choice of parameters.
     """
 
     def __init__(self, expert: UnseenExpert, cache: Cache, cpu_seconds: float = 0.0) -> None:
@@ -253,16 +242,7 @@ class StageOutputs:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Two experts to train for both stages.
-
-    Parameters
-    ----------
-    name : str
-        For progress reports.
-    experts : ExpertCache
-    seen : classifier
-    unseen : UnseenExpert
-    """
+    """Two experts to train for both stages, with a name for progress reports."""
 
     name: str
     experts: ExpertCache
@@ -276,16 +256,10 @@ def train_all(
     workers: Workers | None = None,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
-    """Train experts in parallel and fill their cache.
+    """Train experts in parallel and fill their cache, which is the same for all.
 
-    Parameters
-    ----------
-    trainings : sequence of Training
-        All with the same cache; equal ones are done once, cached ones not at all.
-    workers : Workers, optional
-        By default this process. On a cluster, the folder of the cache must be on shared storage.
-    report : callable, default=no report
-        Receives the number of trained experts and of all experts, at first and after each training.
+    Equal trainings are done once, cached ones not at all. `report` receives the number of trained experts and
+    of all experts. On a cluster, the folder of the cache must be on shared storage.
     """
     unique = {training.experts.key(training.seen, training.unseen): training for training in trainings}
     missing = [one for one in unique.values() if not one.experts.has(one.seen, one.unseen)]

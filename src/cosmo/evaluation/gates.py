@@ -73,20 +73,6 @@ def compare_gates(
     Returns
     -------
     list of GateResult
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from cosmo._core.cache import Cache
-    >>> from cosmo import Protocol
-    >>> from cosmo.data import load_glyphs
-    >>> from cosmo.experts import ESZSL, make_seen_expert
-    >>> protocol = Protocol(load_glyphs(n_classes=40, samples_per_class=12))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     experts, seen = ExpertCache(protocol, Cache(folder)), make_seen_expert("logistic")
-    ...     found = compare_gates(experts, seen, ESZSL(), ["max-softmax", "confidence"], folds=3)
-    >>> [result.name for result in found]
-    ['max-softmax', 'confidence', 'confidence, 3 folds']
     """
     cases = []
     for name in names:

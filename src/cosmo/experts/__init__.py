@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cosmo._core import lazy
+
 if TYPE_CHECKING:
     from cosmo.experts.base import UnseenExpert, select
     from cosmo.experts.dap import DAP
@@ -87,6 +89,7 @@ _MODULES = {name: module for module, _, name in (entry.partition(":") for entry 
     "UnseenExpert": "base",
     "select": "base",
 }
+__getattr__, __dir__ = lazy(__name__, _MODULES)
 
 
 class _Experts(Mapping[str, "type[UnseenExpert]"]):
@@ -156,13 +159,3 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})

@@ -21,8 +21,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from cosmo._core import require
 from cosmo._core.cache import fingerprint
-from cosmo._core.extras import require
 from cosmo._core.files import write_atomic
 from cosmo._core.validation import check_features
 from cosmo.experts.base import Array, Codes, UnseenExpert, check_counts, check_not_negative, check_positive

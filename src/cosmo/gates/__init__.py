@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from cosmo._core import lazy
 
 if TYPE_CHECKING:
     from cosmo.gates.base import Gate
@@ -47,6 +48,7 @@ _MODULES = {
     "LeaveOutGate": "leave_out",
     "OdinGate": "odin",
 }
+__getattr__, __dir__ = lazy(__name__, _MODULES)
 _ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "confidence": ("ConfidenceGate", {}),
     "confidence-auto": ("ConfidenceGate", {"k": None, "temperatures": None}),
@@ -75,13 +77,3 @@ def make_gate(name: str) -> Gate:
     kind, arguments = _ARGUMENTS[name]
     gate: Gate = __getattr__(kind)(**arguments)
     return gate
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from cosmo._core.extras import require
+from cosmo._core import require
 
 DTYPES = frozenset(["bool", *(f"float{bits}" for bits in (16, 32, 64)),
                     *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))])  # fmt: skip

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cosmo._core import versions
 from cosmo._core.cache import fingerprint
-from cosmo._core.extras import versions
 from cosmo._core.validation import as_array, as_class_index, as_number, check_features, encode_labels
 from cosmo.classifier._cosmo import Cosmo
 from cosmo.classifier._promotion import ExemplarBuffer, can_add_class, promote

@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 from sklearn.utils.validation import check_is_fitted
 
-from cosmo._core.extras import MissingExtra, versions
+from cosmo._core import MissingExtra, versions
 from cosmo._core.files import write_atomic
 from cosmo.classifier._cosmo import Cosmo
 from cosmo.io._packing import Arrays, ModelError, digest, pack, sha256, unpack
@@ -52,22 +52,6 @@ def save(model: Any, path: str | Path) -> None:
     ------
     ModelError
         If a part of the model is of a class that is not in `cosmo.io._packing.KNOWN`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from cosmo.data import load_glyphs
-    >>> data = load_glyphs(n_classes=40, samples_per_class=12)
-    >>> train = data.split.trainval
-    >>> model = Cosmo(data.descriptions).fit(data.features[train], data.labels[train])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "glyphs.cosmo")
-    ...     save(model, path)
-    ...     loaded, card = load(path), read_card(path)
-    >>> card["format_version"]
-    1
-    >>> bool((loaded.predict(data.features) == model.predict(data.features)).all())
-    True
     """
     cosmo = _cosmo_of(model)
     check_is_fitted(cosmo, "experts_")

@@ -13,7 +13,7 @@ from typing import Any, Literal, TextIO
 import numpy as np
 import pandas as pd
 
-from cosmo._core.extras import versions
+from cosmo._core import versions
 from cosmo._core.files import draft_of, sync, write_atomic
 from cosmo._core.parallel import Workers, parallel_map
 from cosmo.data._tablefile import Columns

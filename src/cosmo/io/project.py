@@ -77,17 +77,6 @@ class Project:
     hold_back : list of class labels, default=()
         Classes whose samples are all held out for the test, as unseen classes.
     seed : int, default=0
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = write_starter("features", folder)
-    ...     project = read_project(Path(folder, "cosmo.toml"))
-    ...     data = project.load()
-    ...     model = project.fit(data)
-    >>> data.train.items.shape, len(model.cosmo.unseen_classes_)
-    ((280, 7), 3)
     """
 
     samples: Path

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 from filelock import FileLock, Timeout
 
-from cosmo._core.extras import require
+from cosmo._core import require
 from cosmo._core.files import write_atomic
 from cosmo.data._tablefile import Columns, TableFile, data_errors
 from cosmo.data.dataset import DataError

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cosmo._core.extras import require
+from cosmo._core import require
 from cosmo.data import GZSLDataset
 from cosmo.data.splits import Protocol
 from cosmo.evaluation.run import Settings, run_experiment
@@ -54,18 +54,14 @@ class JointResult:
     ----------
     option : {"held out", "all seen"}
     scores : GZSLScores
-        Of the class with the largest `p(y)` among all seen and unseen classes.
     seen_expert_accuracy : float
-        Per class, over rows of *all* seen classes, by the seen expert alone: rows of a class that it does
-        not have are wrong.
+        Of the seen expert alone over all seen classes; classes that it does not have are wrong.
     gate_auc : float
-        AUC of `p(S)` for rows of seen against rows of unseen classes.
     belief_on_seen, belief_on_unseen : float
         Mean `p(S)` on rows of seen and of unseen classes.
     epochs : int
-        Passes over the training rows.
     validation : dict
-        Accuracy on held-out training rows after each number of epochs that was tried.
+        Accuracy on held-out training rows after each number of epochs.
     """
 
     option: Option
@@ -171,13 +167,6 @@ def joint_table(dataset: GZSLDataset, seed: int = 0) -> pd.DataFrame:
     """Compare COSMO, with ESZSL as its unseen expert, with joint training of its parts.
 
     All columns are shares of one, on test; `gate_auc` is that of the gate's score of "seen".
-
-    Examples
-    --------
-    >>> from cosmo.data import load_glyphs
-    >>> table = joint_table(load_glyphs(n_classes=24, samples_per_class=6))
-    >>> list(table.index)
-    ['COSMO, trained apart', 'joint, held out', 'joint, all seen']
     """
     protocol = Protocol(dataset, seed=seed)
     trained = [train_jointly(protocol, option) for option in get_args(Option)]

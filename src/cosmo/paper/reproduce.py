@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from cosmo._core.extras import MissingExtra
+from cosmo._core import MissingExtra
 from cosmo._core.files import write_atomic
 from cosmo.classifier.combinations import Combination, GatedMixture
 from cosmo.classifier.explain import explain

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cosmo._core import MissingExtra, require
 from cosmo._core.cache import Cache, code_of, fingerprint
-from cosmo._core.extras import MissingExtra, require
 from cosmo._core.parallel import Workers
 from cosmo.data import (
     DataError,

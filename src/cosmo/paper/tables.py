@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from cosmo._core.extras import MissingExtra
+from cosmo._core import MissingExtra
 from cosmo.evaluation.compare import published_numbers
 from cosmo.paper.runner import EXPERTS, Runner
 from cosmo.paper.trials import SEEN, Missing, Search, Source, Trial

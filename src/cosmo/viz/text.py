@@ -46,23 +46,6 @@ class TextTable:
     notes : sequence of str, default=()
     align : str, default=""
         A letter, l or r, for each column; by default all but the first are aligned to the right.
-
-    Examples
-    --------
-    >>> table = TextTable("CUB", ["", "H"], [["p^ZS", 49.62]])
-    >>> print(table.markdown())
-    |  | H |
-    |---|---:|
-    | p^ZS | 49.6 |
-    >>> print(table.latex())
-    % CUB
-    \begin{tabular}{lr}
-    \hline
-     & H \\
-    \hline
-    p\textasciicircum ZS & 49.6 \\
-    \hline
-    \end{tabular}
     """
 
     title: str

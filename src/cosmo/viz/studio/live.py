@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 
-from cosmo._core.extras import MissingExtra
+from cosmo._core import MissingExtra
 from cosmo._core.validation import check_features
 from cosmo.classifier.explain import explain
 from cosmo.data.dataset import ItemError
