@@ -34,7 +34,9 @@ def test_package_data_is_complete() -> None:
     files = [
         PurePosixPath(path.relative_to(package).as_posix())
         for path in package.rglob("*")
-        if path.is_file() and path.suffix not in (".py", ".pyc") and "/." not in path.as_posix()
+        if path.is_file()
+        and path.suffix not in (".py", ".pyc")
+        and not path.relative_to(package).as_posix().startswith(".")
     ]
     patterns = PROJECT["tool"]["setuptools"]["package-data"]["cosmo"]
     in_wheel = {path.relative_to(package).as_posix() for one in patterns for path in package.glob(one)}
