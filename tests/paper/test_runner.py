@@ -79,7 +79,7 @@ class TestAlignment:
     def test_seen_expert(self, runner: Runner, data: GZSLDataset):
         _, test = runner.outputs(COSMO.case)
         train = np.sort(data.split.trainval)
-        model = make_seen_expert("logistic").fit(data.features[train], data.codes[train])
+        model = make_seen_expert("logistic-sklearn").fit(data.features[train], data.codes[train])
         asked = data.features[np.sort(data.split.test_seen)]
         assert test.seen_classes.equals(data.classes[model.classes_])
         np.testing.assert_allclose(test.seen[: len(asked)], model.predict_proba(asked), atol=1e-4)

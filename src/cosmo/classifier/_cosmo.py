@@ -38,7 +38,7 @@ __all__ = ["Cosmo"]
 logger = logging.getLogger(__name__)
 
 # Rows per block: probabilities of a block stay in the processor's cache, or in reused memory.
-_ROWS, _CELLS = 4096, 2**21
+_ROWS, _CELLS = 2048, 2**21
 
 
 class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -169,9 +169,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, X: ArrayLike, y: Iterable[Hashable]
     ) -> tuple[NDArray[np.float32], pd.Index, pd.DataFrame]:
         if self.descriptions is None:
-            raise ValueError(
-                "Cosmo needs descriptions: a DataFrame with a row per class, or a dict of vectors"
-            )
+            raise ValueError("Cosmo needs descriptions: a table with one row per class, or a dict of vectors")
         table = check_descriptions(self.descriptions)
         features, labels = self._validated(X, y, table)
         index = as_class_index(labels)
@@ -231,15 +229,19 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the outputs of both experts for `X`; with `y`, labelled for curves and metrics."""
         return self.experts_.outputs(self._check_rows(X), y)
 
-    def _check_rows(self, X: ArrayLike, *, finite: bool = True) -> NDArray[np.float32]:
+    def _check_rows(self, X: ArrayLike) -> NDArray[np.float32]:
         check_is_fitted(self, "experts_")
-        features: NDArray[np.float32] = self._validated(X, finite=finite)
+        features: NDArray[np.float32] = self._validated(X)
         return features
 
-    def _predictions(self, X: ArrayLike) -> Iterator[ExpertOutputs]:
-        """Yield the experts' predictions for consecutive blocks of rows."""
+    def _check_for_prediction(self, X: ArrayLike) -> NDArray[np.float32]:
+        check_is_fitted(self, "experts_")
         # A linear unseen expert shows values that are not finite; scanning for them takes time.
-        features = self._check_rows(X, finite=not self.experts_.linear)
+        features: NDArray[np.float32] = self._validated(X, finite=not self.experts_.linear)
+        return features
+
+    def _predictions(self, features: NDArray[np.float32]) -> Iterator[ExpertOutputs]:
+        """Yield the experts' predictions for consecutive blocks of rows."""
         most = max(1, min(_ROWS, _CELLS // len(self.experts_.classes)))
         step = -(-len(features) // -(-len(features) // most))
         for first in range(0, len(features), step):
@@ -255,19 +257,21 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         The last digits of probabilities, and predictions in case of a tie, may depend on the batch.
         """
-        check_is_fitted(self, "experts_")
-        columns = [self.combination_.predict(outputs) for outputs in self._predictions(X)]
+        features = self._check_for_prediction(X)
+        columns = [self.combination_.predict(outputs) for outputs in self._predictions(features)]
         return self.experts_.classes.to_numpy()[np.concatenate(columns)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the distribution over `classes_` for each sample; its argmax is the prediction."""
-        check_is_fitted(self, "experts_")
-        proba = []
-        for outputs in self._predictions(X):
+        features, start = self._check_for_prediction(X), 0
+        proba = np.empty((len(features), len(self.experts_.classes)))
+        for outputs in self._predictions(features):
             scores = self.combination_.scores(outputs)
             scores /= np.einsum("ij->i", scores)[:, None]  # Faster than `sum` of short rows.
-            proba.append(np.take(scores, self.experts_.columns, axis=1))
-        return np.concatenate(proba)
+            block = proba[start : start + len(scores)]
+            np.take(scores, self.experts_.columns, axis=1, out=block, mode="clip")  # Without a buffer.
+            start += len(scores)
+        return proba
 
     def predict_top(
         self, X: ArrayLike, top: int = 3
@@ -285,10 +289,9 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels, probabilities : arrays of shape (n_samples, top)
         p_seen : array of shape (n_samples,)
         """
-        check_is_fitted(self, "experts_")
-        classes = self.experts_.classes.to_numpy()
+        features, classes = self._check_for_prediction(X), self.experts_.classes.to_numpy()
         blocks = []
-        for outputs in self._predictions(X):
+        for outputs in self._predictions(features):
             scores = self.combination_.scores(outputs)
             mass, each = scores.sum(axis=1), np.arange(len(scores))
             columns = np.empty((len(scores), min(top, len(classes))), dtype=np.intp)
@@ -337,11 +340,9 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         min_seen, min_unseen : float, default=0
-            Smallest acceptable accuracy on seen / unseen classes of GZSL-Val; of the points that keep both,
-            the one of best Acc_H is chosen.
+            Smallest accuracy on seen / unseen classes of GZSL-Val; the best Acc_H that keeps both is chosen.
         confidence : float, optional
-            Probability with which each floor holds on other samples of those classes. By default the floors
-            hold on GZSL-Val itself.
+            Probability with which a floor holds on other samples; by default it holds on GZSL-Val itself.
         threshold, softness : float, optional
             Set the point by hand instead. A larger threshold gives more samples to unseen classes.
 
@@ -379,10 +380,6 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         descriptions : DataFrame or dict
             One row per new class, with the attributes of the table that the model was fitted with.
-
-        Returns
-        -------
-        Cosmo
         """
         check_is_fitted(self, "experts_")
         known = self.experts_.descriptions
