@@ -51,10 +51,7 @@ __all__ = [
 
 _FLOOR = 1e-12  # the paper's code adds this to a probability before taking its logarithm
 _BLOCK = 1 << 17  # numbers per block, so that a block stays in the processor's cache
-_LEAST, _MOST = 1e-20, 1e30  # range of row sums of exponentials without overflow or underflow
 _SHORT = 4096  # `einsum` sums shorter rows faster than `sum`
-# Up to this many columns, or values in all, sorting rows is faster than selecting the largest.
-_NARROW, _FEW = 128, 4096
 
 
 def soften(scores: NDArray[Any], temperature: float) -> NDArray[Any]:
@@ -71,9 +68,10 @@ def soften(scores: NDArray[Any], temperature: float) -> NDArray[Any]:
     out = np.empty(scores.shape, scores.dtype)
     for rows in _blocks(scores):
         part = out[rows]
-        scaled = scores[rows] if temperature == 1 else scores[rows] / scores.dtype.type(temperature)
-        total = _exponentials(scaled, out=part)
-        part /= total
+        np.subtract(scores[rows], scores[rows].max(axis=-1, keepdims=True), out=part)
+        part /= scores.dtype.type(temperature)
+        np.exp(part, out=part)
+        part /= _sums(part)
     return out
 
 
@@ -91,33 +89,10 @@ def top_k(proba: NDArray[Any], k: int, temperature: float = 1.0) -> NDArray[Any]
     found = np.zeros((len(proba), k), dtype=proba.dtype)
     out = found[:, : proba.shape[1]]
     for rows in _blocks(proba):
-        if temperature == 1:
-            out[rows] = _largest(np.array(proba[rows], order="C"), k)
-        else:
-            powers, mass = _powers(proba[rows], temperature)
-            np.divide(_largest(powers, k), mass, out=out[rows])
-    return found
-
-
-def _largest(values: NDArray[Any], k: int) -> NDArray[Any]:
-    """Return the `k` largest of each row, largest first; overwrite `values` (contiguous, not negative)."""
-    n_rows, n_classes = values.shape
-    if k == 1:
-        largest: NDArray[Any] = values.max(axis=1, keepdims=True)
-        return largest
-    if n_classes <= _NARROW or values.size <= _FEW:
+        values = np.array(proba[rows], order="C") if temperature == 1 else _powers(proba[rows], temperature)
+        mass = 1 if temperature == 1 else _sums(values)
         values.sort(axis=1)
-        return values[:, : -k - 1 : -1]
-    if k >= n_classes / 20:
-        least = max(0, n_classes - k)
-        values.partition(least, axis=1)
-        return np.sort(values[:, least:], axis=1)[:, ::-1]
-    found = np.empty((n_rows, k), dtype=values.dtype)
-    flat, starts = values.reshape(-1), np.arange(0, values.size, n_classes)
-    for column in range(k):
-        places = values.argmax(axis=1) + starts
-        found[:, column] = flat[places]
-        flat[places] = -1
+        np.divide(values[:, : -k - 1 : -1], mass, out=out[rows])
     return found
 
 
@@ -132,34 +107,15 @@ def _check(temperature: float) -> None:
         raise ValueError(f"temperature must be positive, got {temperature}")
 
 
-def _powers(proba: NDArray[Any], temperature: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return `p^(1/T)` up to a factor in each row, and their sums."""
+def _powers(proba: NDArray[Any], temperature: float) -> NDArray[Any]:
+    """Return `p^(1/T)` up to a factor in each row."""
     powered = np.add(proba, _FLOOR, order="C")
     if temperature == 3:  # The paper's temperature, in half the time.
-        np.cbrt(powered, out=powered)
-        return powered, _sums(powered)
+        return np.cbrt(powered, out=powered)
     np.log(powered, out=powered)
-    powered *= 1 / temperature
-    if temperature < 1:  # Otherwise nothing can underflow.
-        logarithms, powered = powered, np.empty_like(powered)
-        return powered, _exponentials(logarithms, out=powered)
-    np.exp(powered, out=powered)
-    return powered, _sums(powered)
-
-
-def _exponentials(values: NDArray[Any], *, out: NDArray[Any]) -> NDArray[Any]:
-    """Write `exp(values)`, up to a factor in each row, to `out` and return its row sums."""
-    with np.errstate(over="ignore", under="ignore"):
-        np.exp(values, out=out)
-    total = _sums(out)
-    if total.size and not (total.min() > _LEAST and total.max() < _MOST):
-        # Overflow, underflow or NaN: subtract the largest value in these rows.
-        rows = ~((total > _LEAST) & (total < _MOST))[..., 0]
-        part = values[rows]
-        part -= part.max(axis=-1, keepdims=True)
-        out[rows] = np.exp(part, out=part)
-        total[rows] = _sums(part)
-    return total
+    powered -= powered.max(axis=1, keepdims=True)
+    powered /= temperature
+    return np.exp(powered, out=powered)
 
 
 def _sums(values: NDArray[Any]) -> NDArray[Any]:
