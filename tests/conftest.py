@@ -16,3 +16,16 @@ settings.register_profile(
 # Shells let what they start in the background ignore Ctrl-C, and so would the programs that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Files with slow tests start first, so that no worker is left with one of them at the end.
+SLOW = (
+    "tests/real/",
+    "tests/test_examples",
+    "tests/test_glyphs",
+    "tests/errors/test_interrupts",
+    "tests/browser/",
+)
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: not item.nodeid.startswith(SLOW))
