@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -23,10 +23,12 @@ from cosmo._core.validation import (
     check_features,
     encode_labels,
 )
+from cosmo.classifier._rounds import fit_calibrated
+from cosmo.classifier._stages import fit_paper
 from cosmo.classifier.combinations import SOFTNESSES, GatedMixture, OperatingPoint
 from cosmo.classifier.explain import Explanation, explain
 from cosmo.data.splits import HoldOut, further_folds, hold_out
-from cosmo.experts import ESZSL, ExpertPair, UnseenExpert, make_seen_expert
+from cosmo.experts import ESZSL, UnseenExpert, make_seen_expert
 from cosmo.gates import ConfidenceGate, Gate
 from cosmo.metrics.accuracy import GZSLScores, harmonic_mean, per_class_accuracy
 from cosmo.mixture.curve import SeenUnseenCurve
@@ -36,6 +38,8 @@ from cosmo.mixture.smoothing import Smoothing
 __all__ = ["Cosmo"]
 
 logger = logging.getLogger(__name__)
+
+METHODS = ("calibrated", "paper")
 
 # Rows per block: probabilities of a block stay in the processor's cache, or in reused memory.
 _ROWS, _CELLS = 2048, 2**21
@@ -47,24 +51,36 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Classes in `y` are seen, the other rows of `descriptions` are unseen. `fit` holds out some seen classes to
     fit the gate and to choose the operating point, then fits both experts on all rows.
 
+    The default method returns calibrated probabilities: `p(y) = p(y|S)·p(S)` for seen classes and
+    `p(y|U)·p(U)` for unseen ones. It holds out classes in several rounds, in the proportion of the task, and
+    its operating point is the share of unseen samples. The paper's method holds out a third of the classes
+    once, smooths the experts' outputs, and chooses threshold and softness of the gate for Acc_H.
+
     Parameters
     ----------
     descriptions : DataFrame of shape (n_classes, n_attributes), or dict from class to vector
         The index holds the class labels. Two column levels mean (group, attribute).
+    method : {"calibrated", "paper"}, default="calibrated"
     seen : classifier, default=SoftmaxRegression(tol=1e-4)
         Any scikit-learn classifier with `predict_proba`.
     unseen : UnseenExpert, default=ESZSL()
+    rounds : int, optional
+        Number of hold-out rounds; by default 4 to 6, and 3 for experts that are slow to train.
     gate : Gate, default=ConfidenceGate()
+        Of the paper's method, as the next three.
     smoothing : {"adaptive", "constant", "none"}, default="adaptive"
     softnesses : sequence of float
         Candidate values of the gate's softness `T = 1/γ`.
-    hold_out : HoldOut, optional
-        Rows for the validation stage; by default a third of the classes and a quarter of the other rows.
     folds : int, default=1
         Number of hold-outs of classes used to fit the gate; if more than 1, every seen class is held out in
         one of them. Parameters and operating point are chosen on the first.
+    hold_out : HoldOut, optional
+        Rows on which the parameters of the unseen expert are chosen, and the validation stage of the paper's
+        method; by default a third of the classes and a quarter of the other rows.
+    n_jobs : int, optional
+        Number of rounds that run at the same time, as in scikit-learn.
     random_state : int, default=0
-        Seed of the hold-outs.
+        Seed of the hold-outs and rounds.
     cache : path, optional
         Folder for chosen parameters and checkpoints, so that an interrupted fit resumes.
 
@@ -77,7 +93,8 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     combination_ : GatedMixture
         The fitted gate and the operating point.
     validation_outputs_ : ExpertOutputs or OutputsSummary
-        Outputs of the validation-stage experts on GZSL-Val; a model from a file has the summary.
+        Outputs of experts of the hold-out rounds on held-out samples; of the paper's validation stage, on
+        GZSL-Val. A model from a file has the summary.
 
     References
     ----------
@@ -98,24 +115,30 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         descriptions: pd.DataFrame | Mapping[Hashable, Sequence[float]] | None = None,
         *,
+        method: Literal["calibrated", "paper"] = "calibrated",
         seen: Any = None,
         unseen: UnseenExpert | None = None,
+        rounds: int | None = None,
         gate: Gate | None = None,
         smoothing: Smoothing = "adaptive",
         softnesses: Sequence[float] = SOFTNESSES,
         hold_out: HoldOut | None = None,
         folds: int = 1,
+        n_jobs: int | None = None,
         random_state: int | None = 0,
         cache: str | Path | None = None,
     ) -> None:
         self.descriptions = descriptions
+        self.method = method
         self.seen = seen
         self.unseen = unseen
+        self.rounds = rounds
         self.gate = gate
         self.smoothing = smoothing
         self.softnesses = softnesses
         self.hold_out = hold_out
         self.folds = folds
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.cache = cache
 
@@ -134,40 +157,39 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features, labels, table = self._check_fit(X, y)
         held = self.hold_out if self.hold_out is not None else hold_out(labels, seed=self.random_state)
         held.check(labels)
-        further = further_folds(labels, held, self.folds, seed=self.random_state)
-        seen = self.seen if self.seen is not None else make_seen_expert("logistic")
-        unseen = self.unseen if self.unseen is not None else ESZSL()
-        gate = self.gate if self.gate is not None else ConfidenceGate()
+        experts = (
+            self.seen if self.seen is not None else make_seen_expert("logistic"),
+            self.unseen if self.unseen is not None else ESZSL(),
+        )
         cache = None if self.cache is None else Cache(self.cache)
-        # Descriptions of unseen classes may not influence any choice.
-        known = table.iloc[np.unique(encode_labels(labels, table.index))]
+        data = features, labels, table
         with config_context(assume_finite=True):
-            logger.info("validation stage: fitting both experts on %d rows", len(held.seen_train))
-            pair = ExpertPair.select(
-                seen, unseen, features, labels, known, held, observer=gate.observer(), cache=cache
-            )
-            outputs = [pair.outputs(features[held.gzsl_val], labels[held.gzsl_val])]
-            for k, fold in enumerate(further, start=2):
-                logger.info("hold-out %d of %d, for the gate", k, self.folds)
-                train, val = fold.seen_train, fold.gzsl_val
-                again = ExpertPair.fit(
-                    seen, pair.unseen, features[train], labels[train], known, observer=gate.observer()
+            if self.method == "paper":
+                gate = self.gate if self.gate is not None else ConfidenceGate()
+                self.combination_ = GatedMixture(gate, smoothing=self.smoothing, softnesses=self.softnesses)
+                holds = [held, *further_folds(labels, held, self.folds, seed=self.random_state)]
+                self.experts_, self.validation_outputs_ = fit_paper(
+                    self.combination_, *experts, *data, holds, cache=cache
                 )
-                outputs.append(again.outputs(features[val], labels[val]))
-            logger.info("fitting the gate and choosing the operating point on %d rows", len(outputs[0]))
-            self.combination_ = GatedMixture(gate, smoothing=self.smoothing, softnesses=self.softnesses)
-            self.combination_.fit(*outputs)
-            self.validation_outputs_ = outputs[0]
-            chosen = ", ".join(f"{name} {value:.3g}" for name, value in pair.unseen.decided_.items())
-            logger.info("test stage: fitting both experts on all %d rows (%s)", len(features), chosen)
-            self.experts_ = ExpertPair.fit(
-                seen, pair.unseen, features, labels, table, observer=gate.observer()
-            )
+            else:
+                self.experts_, self.combination_, self.validation_outputs_ = fit_calibrated(
+                    *experts,
+                    *data,
+                    held,
+                    n_rounds=self.rounds,
+                    n_jobs=self.n_jobs,
+                    seed=self.random_state,
+                    cache=cache,
+                )
         return self
 
     def _check_fit(
         self, X: ArrayLike, y: Iterable[Hashable]
     ) -> tuple[NDArray[np.float32], pd.Index, pd.DataFrame]:
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}; got {self.method!r}")
+        if self.method != "paper" and (self.gate is not None or self.smoothing != "adaptive" or self.folds != 1):
+            raise ValueError("gate, smoothing and folds are choices of the paper: set method='paper' with them")
         if self.descriptions is None:
             raise ValueError("Cosmo needs descriptions: a table with one row per class, or a dict of vectors")
         table = check_descriptions(self.descriptions)

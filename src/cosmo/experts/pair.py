@@ -19,10 +19,13 @@ from cosmo._core.validation import encode_labels
 from cosmo.data.splits import HoldOut
 from cosmo.experts.base import Observer, UnseenExpert
 from cosmo.experts.seen import SoftmaxRegression
-from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.confidences import Temperatures, calibrated
+from cosmo.mixture.outputs import ExpertOutputs, stacking
 from cosmo.mixture.smoothing import soften
 
-__all__ = ["ExpertPair", "fit_seen_expert"]
+__all__ = ["ExpertPair", "fit_seen_expert", "seen_logits"]
+
+_TINY = float(np.finfo(np.float32).tiny)
 
 
 def fit_seen_expert(seen: BaseEstimator, X: NDArray[np.float32], codes: NDArray[np.intp]) -> Any:
@@ -41,6 +44,16 @@ def fit_seen_expert(seen: BaseEstimator, X: NDArray[np.float32], codes: NDArray[
     return fitted
 
 
+def seen_logits(seen: Any, X: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return logits of a fitted seen expert, or its log-probabilities if it has none for every class."""
+    with config_context(assume_finite=True):
+        if isinstance(seen, SoftmaxRegression) and len(seen.coef_) > 1:
+            logits = seen.decision_function(X)
+        else:
+            logits = np.log(np.maximum(seen.predict_proba(X), _TINY))
+    return np.asarray(logits, dtype=np.float32)
+
+
 @dataclass(frozen=True, eq=False)
 class ExpertPair:
     """A fitted seen expert and a fitted unseen expert.
@@ -55,6 +68,9 @@ class ExpertPair:
     seen_classes : Index
     observer : Observer, optional
         Fitted on the same rows; fills `ExpertOutputs.evidence`.
+    temperatures : Temperatures, optional
+        Of the calibrated method: outputs are then `p(y|S)` and `p(y|U)`, and their evidence is the inputs of
+        `CalibratedGate`. Without them outputs are those of the paper, `p(y|S)` and `p(y,U)`.
     """
 
     seen: Any
@@ -62,6 +78,7 @@ class ExpertPair:
     descriptions: pd.DataFrame
     seen_classes: pd.Index
     observer: Observer | None = None
+    temperatures: Temperatures | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields without cached properties."""
@@ -168,19 +185,38 @@ class ExpertPair:
         return self._class_weights is not None
 
     def _predict(self, X: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return probabilities of the seen expert and scores of the unseen expert for all classes."""
+        """Return probabilities of the seen expert and scores of the unseen expert for all classes.
+
+        With temperatures, logits of the seen expert.
+        """
+        calibrated = self.temperatures is not None
         if self._weights is not None:
             product, n_seen = X @ self._weights, len(self.seen_classes)
-            return soften(product[:, :n_seen] + self.seen.intercept_, 1.0), product[:, n_seen:]
+            logits = product[:, :n_seen] + self.seen.intercept_
+            return logits if calibrated else soften(logits, 1.0), product[:, n_seen:]
         weights = self._class_weights
         with config_context(assume_finite=True):
-            seen = self.seen.predict_proba(X).astype(np.float32, copy=False)
-            return seen, self.unseen.scores(X, self._table) if weights is None else X @ weights
+            scores = self.unseen.scores(X, self._table) if weights is None else X @ weights
+            if calibrated:
+                return seen_logits(self.seen, X), scores
+            return self.seen.predict_proba(X).astype(np.float32, copy=False), scores
 
-    def _evidence(self, X: NDArray[np.float32]) -> dict[str, Any]:
+    def _parts(
+        self, X: NDArray[np.float32], seen: NDArray[np.float32], scores: NDArray[np.float32]
+    ) -> dict[str, Any]:
+        """Return classes, probabilities and evidence from what `_predict` returned."""
+        evidence = None if self.observer is None else self.observer.evidence(X)
+        if self.temperatures is not None:
+            seen, unseen, evidence = calibrated(seen, scores, self.temperatures)
+        else:
+            unseen = self.unseen.probabilities(scores)[:, len(self.seen_classes) :]
         return {
+            "seen_classes": self.seen_classes,
+            "unseen_classes": self.unseen_classes,
+            "seen": seen,
+            "unseen": unseen,
             "novelty": self.unseen.novelty(X) if self.unseen.detects_novelty else None,
-            "evidence": None if self.observer is None else self.observer.evidence(X),
+            "evidence": evidence,
         }
 
     def outputs(self, X: NDArray[np.float32], y: Iterable[Hashable] | None = None) -> ExpertOutputs:
@@ -189,16 +225,9 @@ class ExpertPair:
         if target is not None and len(target) != len(X):
             raise ValueError(f"X has {len(X)} rows but y has {len(target)} labels; give one label per row")
         seen, scores = self._predict(X)
-        return ExpertOutputs.from_joint(
-            seen,
-            self.unseen.probabilities(scores),
-            self.seen_classes,
-            self.unseen_classes,
-            # As in the paper, calibrated stacking works on probabilities where they are the method's own.
-            scores=None if self.unseen.native else scores,
-            target=target,
-            **self._evidence(X),
-        )
+        # As in the paper, calibrated stacking works on probabilities where they are the method's own.
+        compared = self.unseen.probabilities(scores) if self.unseen.native else scores
+        return ExpertOutputs(**self._parts(X, seen, scores), **stacking(compared, seen.shape[1]), target=target)
 
     @np.errstate(over="ignore", invalid="ignore")
     def predictions(self, X: NDArray[np.float32]) -> ExpertOutputs:
@@ -209,18 +238,11 @@ class ExpertPair:
         ValueError
             If an expert's probabilities are not finite.
         """
-        seen, scores = self._predict(X)
-        unseen = self.unseen.probabilities(scores)[:, len(self.seen_classes) :]
+        parts = self._parts(X, *self._predict(X))
         # A soft-max is NaN in all columns of a row or in none.
-        if not np.isfinite(seen[:, 0].sum() + unseen[:, 0].sum()):
+        if not np.isfinite(parts["seen"][:, 0].sum() + parts["unseen"][:, 0].sum()):
             raise ValueError("the experts' scores are not finite: the features are too large")
-        return ExpertOutputs._from_validated(
-            seen_classes=self.seen_classes,
-            unseen_classes=self.unseen_classes,
-            seen=seen,
-            unseen=unseen,
-            **self._evidence(X),
-        )
+        return ExpertOutputs._from_validated(**parts)
 
     def with_classes(self, descriptions: pd.DataFrame) -> ExpertPair:
         """Return the same experts with more unseen classes."""

@@ -167,15 +167,12 @@ class ExpertOutputs(_Labelled):
                 f"scores must be numbers of shape {joint.shape}, as the joint probabilities, got "
                 f"{scores.dtype} of shape {scores.shape}" + (" with NaN" if scores.dtype.kind == "f" else "")
             )
-        choice = scores[:, :n_seen].argmax(axis=1)
         outputs = cls._from_validated(
             seen_classes=seen_classes,
             unseen_classes=unseen_classes,
             seen=seen,
             unseen=joint[:, n_seen:],
-            stacking_seen=_take(scores, choice),
-            stacking_unseen=scores[:, n_seen:].max(axis=1, initial=-np.inf),
-            stacking_choice=choice,
+            **stacking(scores, n_seen),
             novelty=novelty,
             evidence=evidence,
             target=target,
@@ -331,6 +328,16 @@ class OutputsSummary(_Labelled):
     def best(self, smoothing: Smoothing) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return both experts' largest probabilities; `smoothing` is that of the summary."""
         return self.best_seen.astype(np.float64), self.best_unseen.astype(np.float64)
+
+
+def stacking(scores: NDArray[Any], n_seen: int) -> dict[str, NDArray[Any]]:
+    """Return the fields of `ExpertOutputs` for calibrated stacking, from scores of `[seen | unseen]`."""
+    choice = scores[:, :n_seen].argmax(axis=1)
+    return {
+        "stacking_seen": _take(scores, choice),
+        "stacking_unseen": scores[:, n_seen:].max(axis=1, initial=-np.inf),
+        "stacking_choice": choice,
+    }
 
 
 def _by_name(proba: Any, classes: pd.Index, whose: str) -> Any:

@@ -1,0 +1,106 @@
+"""Calibrated gate: log-odds of "seen" from confidences that do not depend on the number of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit
+
+from cosmo._core.validation import as_number
+from cosmo.gates.base import Gate, require_evidence, seen_mask
+from cosmo.mixture.outputs import ExpertOutputs
+
+__all__ = ["CalibratedGate"]
+
+
+class CalibratedGate(Gate):
+    """Logistic regression on the confidences of `cosmo.mixture.confidences`.
+
+    Samples are weighted so that every class of a domain counts the same, and both domains do. The score is
+    therefore the log-odds of "seen" if half of all samples are seen; another share of unseen samples adds a
+    constant, which is the threshold of the mixture.
+
+    Parameters
+    ----------
+    C : float, default=10.0
+        Inverse regularisation of the weights, relative to the number of classes.
+
+    Attributes
+    ----------
+    mean_, spread_ : arrays of shape (4,)
+        Standardise the inputs.
+    weights_ : array of shape (4,)
+        Of the standardised inputs, for the log-odds of "unseen".
+    bias_ : float
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> inputs, target = rng.normal(size=(200, 4)), np.repeat([0, 2], 100)
+    >>> inputs[100:, 1] += 2
+    >>> proba = {"seen": np.full((200, 2), 0.5), "unseen": np.ones((200, 1))}
+    >>> out = ExpertOutputs(pd.Index(["a", "b"]), pd.Index(["z"]), **proba, evidence=inputs, target=target)
+    >>> score = CalibratedGate().fit(out).score(out)
+    >>> bool(score[:100].mean() > 0 > score[100:].mean())
+    True
+    """
+
+    log_odds: ClassVar[bool] = True
+
+    def __init__(self, C: float = 10.0) -> None:
+        self.C = C
+
+    def fit(self, *outputs: ExpertOutputs) -> Self:
+        """Fit the regression "is this sample of an unseen class?" on held-out samples of all rounds."""
+        if not as_number(self.C, name="C") > 0:
+            raise ValueError(f"C must be positive, got {self.C}")
+        inputs = np.concatenate([require_evidence(one, self) for one in outputs])
+        sign = np.where(seen_mask(outputs), -1.0, 1.0)
+        classes = {label for one in outputs for label in one.classes}
+        weights = domain_weights(outputs) * len(classes)
+        self.mean_ = np.average(inputs, axis=0, weights=weights)
+        spread = np.sqrt(np.average((inputs - self.mean_) ** 2, axis=0, weights=weights))
+        self.spread_ = np.where(spread > 0, spread, 1.0)
+        rows = (inputs - self.mean_) / self.spread_
+
+        def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            w, b = flat[:-1], flat[-1]
+            margin = sign * (rows @ w + b)
+            slope = -weights * sign * expit(-margin)
+            value = weights @ np.logaddexp(0, -margin) + w @ w / (2 * self.C)
+            return float(value), np.append(slope @ rows + w / self.C, slope.sum())
+
+        found = minimize(loss, np.zeros(rows.shape[1] + 1), jac=True, method="L-BFGS-B")
+        self.weights_, self.bias_ = found.x[:-1], float(found.x[-1])
+        return self
+
+    def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
+        """Return the log-odds of "seen" for each sample, if half of all samples are seen."""
+        inputs = require_evidence(outputs, self)
+        slopes = self.weights_ / self.spread_
+        score: NDArray[np.float64] = self.mean_ @ slopes - self.bias_ - inputs @ slopes
+        return score
+
+    def bias_on(self, outputs: Sequence[ExpertOutputs]) -> float:
+        """Return the constant which, added to the log-odds of "unseen", fits other outputs best."""
+        value = np.concatenate([-self.score(one) for one in outputs])
+        sign = np.where(seen_mask(outputs), -1.0, 1.0)
+        weights = domain_weights(outputs)
+
+        def loss(shift: float) -> float:
+            return float(weights @ np.logaddexp(0, -sign * (value + shift)))
+
+        return float(minimize_scalar(loss, bounds=(-8, 8), method="bounded").x)
+
+
+def domain_weights(outputs: Sequence[ExpertOutputs]) -> NDArray[np.float64]:
+    """Return a weight for each sample: equal ones for the classes of a domain, one in total for each."""
+    weights = np.concatenate([one.gain for one in outputs])
+    for domain in (seen_mask(outputs), ~seen_mask(outputs)):
+        weights[domain] /= weights[domain].sum()
+    return weights

@@ -1,0 +1,137 @@
+"""Calibrated probabilities of both experts, and confidences that do not depend on the number of classes.
+
+One temperature makes the seen expert's output a distribution over the seen classes, `p(y|S)`, another the
+unseen expert's scores a distribution over the unseen classes, `p(y|U)`. A gate compares the two domains by
+confidences that mean the same among few classes and among many: log-odds, differences of scores, and
+log-means instead of log-sums of exponentials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+
+__all__ = ["CONFIDENCES", "Temperatures", "calibrated", "pooled_temperature"]
+
+CONFIDENCES = (
+    "log-odds of the best seen class",
+    "best unseen minus best seen score",
+    "log-mean of unseen minus seen scores",
+    "best seen score minus that of the seen expert's class",
+)
+"""Inputs of the gate; the others are of the unseen expert."""
+
+_LIMIT = 12.0  # of log-odds; beyond it, single precision is exhausted
+
+
+class Temperatures(NamedTuple):
+    """Temperatures of both experts.
+
+    `seen` and `unseen` are those of `p(y|S)` and `p(y|U)`; `gate` is that of the unseen expert's scores in
+    the gate's inputs.
+    """
+
+    seen: float
+    unseen: float
+    gate: float
+
+
+def calibrated(
+    logits: NDArray[Any], scores: NDArray[Any], temperatures: Temperatures
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+    """Return `p(y|S)`, `p(y|U)` and the gate's inputs.
+
+    Parameters
+    ----------
+    logits : array of shape (n_samples, n_seen)
+        Of the seen expert, or its log-probabilities.
+    scores : array of shape (n_samples, n_seen + n_unseen)
+        Of the unseen expert, columns `[seen | unseen]`.
+    temperatures : Temperatures
+
+    Returns
+    -------
+    seen, unseen : arrays of shape (n_samples, n_seen) and (n_samples, n_unseen)
+        Rows sum to one.
+    confidences : array of shape (n_samples, 4)
+        See `CONFIDENCES`.
+
+    Examples
+    --------
+    >>> seen, unseen, confidences = calibrated(
+    ...     np.log([[0.8, 0.2]]), np.array([[1.0, 0.0, 2.0]]), Temperatures(1.0, 1.0, 1.0))
+    >>> seen, unseen, confidences.round(2)
+    (array([[0.8, 0.2]]), array([[1.]]), array([[1.39, 1.  , 1.38, 0.  ]]))
+    """
+    n_seen, rows = logits.shape[1], np.arange(len(logits))
+    z = logits / logits.dtype.type(temperatures.seen)
+    choice = z.argmax(axis=1)
+    z -= z[rows, choice][:, None]
+    seen = np.exp(z, out=z)
+    total = np.einsum("ij->i", seen)
+    others = np.maximum(total - 1, np.exp(-_LIMIT))  # The best class has exp(0).
+    seen /= total[:, None]
+
+    scale = scores.dtype.type(temperatures.gate)
+    best, log_mean, unseen = [], [], seen
+    for part in (scores[:, :n_seen], scores[:, n_seen:]):
+        top = part.max(axis=1)
+        powers = np.subtract(part, top[:, None])
+        powers /= scale
+        unseen = np.exp(powers)
+        mass = np.einsum("ij->i", unseen)
+        best.append(top / scale)
+        log_mean.append(top / scale + np.log(mass / part.shape[1]))
+    if temperatures.unseen != temperatures.gate:
+        powers *= scores.dtype.type(temperatures.gate / temperatures.unseen)
+        unseen = np.exp(powers, out=powers)
+        mass = np.einsum("ij->i", unseen)
+    unseen /= mass[:, None]
+    own = scores[rows, choice] / scale
+    columns = (
+        -np.log(others),
+        best[1] - best[0],
+        log_mean[1] - log_mean[0],
+        best[0] - own,
+    )
+    confidences = np.empty((len(logits), len(columns)))
+    for column, values in enumerate(columns):
+        confidences[:, column] = values
+    return seen, unseen, confidences
+
+
+def pooled_temperature(
+    blocks: Sequence[tuple[NDArray[Any], NDArray[np.intp], NDArray[np.float64]]],
+) -> float:
+    """Return the temperature of largest weighted likelihood over several sets of classes.
+
+    Parameters
+    ----------
+    blocks : sequence of (scores, target, weights)
+        Scores of shape (n_samples, n_classes), the column of the true class, and a weight for each sample.
+
+    Examples
+    --------
+    >>> scores, target = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0], [2.0, 0.0]]), np.array([0, 1, 0, 1])
+    >>> round(pooled_temperature([(scores, target, np.ones(4))]), 2)
+    1.82
+    """
+    parts = [(scores.astype(np.float64), target, weights) for scores, target, weights in blocks]
+    spreads = [scores.std() for scores, _, _ in parts if scores.size]
+    centre = float(np.log(np.mean(spreads) or 1.0))
+
+    def loss(log_temperature: float) -> float:
+        inverse = np.exp(-log_temperature)
+        return -sum(
+            float(weights @ log_softmax(scores * inverse, axis=1)[np.arange(len(target)), target])
+            for scores, target, weights in parts
+        )
+
+    # Bounds relative to the spread of the scores, so that any unit of score can be fitted.
+    found = minimize_scalar(loss, bounds=(centre - 9, centre + 6), method="bounded", options={"xatol": 1e-3})
+    return float(np.exp(found.x))
