@@ -42,7 +42,8 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 import plotting
-from cosmo.classifier.combinations import WAYS, CalibratedStacking, GatedMixture
+from cosmo.classifier.combinations import GatedMixture
+from cosmo.classifier.ways import WAYS, CalibratedStacking
 from cosmo.data import read_predictions
 from cosmo.data.splits import gating_split
 from cosmo.gates import ConfidenceGate, Gate

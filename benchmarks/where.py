@@ -33,7 +33,7 @@ import inference
 import lago
 import selection
 from cosmo import ESZSL
-from cosmo.classifier.combinations import make_way
+from cosmo.classifier.ways import make_way
 from cosmo.data.splits import hold_out
 from cosmo.experts import select
 

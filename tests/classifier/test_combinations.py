@@ -7,13 +7,8 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from cosmo.classifier.combinations import (
-    PRIOR_WEIGHTS,
-    SOFTNESSES,
-    CalibratedStacking,
-    GatedMixture,
-    OperatingPoint,
-)
+from cosmo.classifier.combinations import PRIOR_WEIGHTS, SOFTNESSES, GatedMixture, OperatingPoint
+from cosmo.classifier.ways import CalibratedStacking
 from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
 from cosmo.metrics.accuracy import gzsl_scores
 from cosmo.mixture.outputs import ExpertOutputs

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from cosmo.classifier._cosmo import Cosmo
-from cosmo.classifier.combinations import CalibratedStacking, GatedMixture
+from cosmo.classifier.combinations import GatedMixture
+from cosmo.classifier.ways import CalibratedStacking
 from cosmo.data import GZSLDataset, Split, load_glyphs
 from cosmo.data.splits import Protocol, SealedTestError
 from cosmo.evaluation.run import Experiment, Settings, run_experiment, summarise

@@ -9,7 +9,7 @@ import pytest
 import cosmo.paper.runner as module
 from cosmo._core import MissingExtra
 from cosmo._core.cache import Cache
-from cosmo.classifier.combinations import WAYS
+from cosmo.classifier.ways import WAYS
 from cosmo.evaluation.compare import published_numbers
 from cosmo.paper.runner import DATASETS, EXPERTS, Holding, Runner, find_inputs
 from cosmo.paper.tables import TABLES, fill, trials

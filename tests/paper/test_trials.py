@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from cosmo.classifier.combinations import WAYS
+from cosmo.classifier.ways import WAYS
 from cosmo.metrics.accuracy import gzsl_scores
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.paper.trials import (

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosmo.classifier.combinations import CalibratedStacking, Combination, GatedMixture, OperatingPoint
+from cosmo.classifier.combinations import Combination, GatedMixture, OperatingPoint
+from cosmo.classifier.ways import CalibratedStacking
 from cosmo.gates import MaxSoftmaxGate
 from cosmo.metrics.accuracy import gzsl_scores
 from cosmo.mixture.curve import SeenUnseenCurve

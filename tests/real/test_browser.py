@@ -10,7 +10,8 @@ import pytest
 from chromium import Visitor, chromium, number, operating, settled, shown_right
 from test_published_predictions import outputs
 
-from cosmo.classifier.combinations import CalibratedStacking, Combination, GatedMixture
+from cosmo.classifier.combinations import Combination, GatedMixture
+from cosmo.classifier.ways import CalibratedStacking
 from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
 from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc
 from cosmo.mixture.outputs import ExpertOutputs

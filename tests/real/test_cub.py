@@ -9,7 +9,8 @@ from test_published_predictions import outputs
 
 import cosmo.cli
 import cosmo.cli.run
-from cosmo.classifier.combinations import CalibratedStacking, GatedMixture
+from cosmo.classifier.combinations import GatedMixture
+from cosmo.classifier.ways import CalibratedStacking
 from cosmo.data import read_xlsa17
 from cosmo.data.splits import Protocol
 from cosmo.evaluation.run import evaluate

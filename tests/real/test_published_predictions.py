@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cosmo.classifier.combinations import CalibratedStacking
+from cosmo.classifier.ways import CalibratedStacking
 from cosmo.data import read_predictions, read_xlsa17_split
 from cosmo.data.splits import authors_hold_out
 from cosmo.evaluation.run import evaluate

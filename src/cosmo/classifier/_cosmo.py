@@ -12,21 +12,20 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from cosmo._core.cache import Cache
 from cosmo._core.validation import (
     as_class_index,
-    as_number,
-    check_descriptions,
-    check_features,
     encode_labels,
 )
+from cosmo.classifier._input import new_descriptions, training_rows, validated
 from cosmo.classifier._rounds import fit_calibrated
 from cosmo.classifier._stages import fit_paper
 from cosmo.classifier.combinations import SOFTNESSES, GatedMixture, OperatingPoint
+from cosmo.classifier.expected import ExpectedScores, expected_scores
 from cosmo.classifier.explain import Explanation, explain
+from cosmo.classifier.share import ShareEstimate, estimate_share
 from cosmo.data.splits import HoldOut, further_folds, hold_out
 from cosmo.experts import ESZSL, UnseenExpert, make_seen_expert
 from cosmo.gates import ConfidenceGate, Gate
@@ -154,80 +153,33 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         Cosmo
         """
-        features, labels, table = self._check_fit(X, y)
+        self._check_method()
+        features, labels, table = training_rows(self, X, y, self.descriptions)
         held = self.hold_out if self.hold_out is not None else hold_out(labels, seed=self.random_state)
         held.check(labels)
-        experts = (
-            self.seen if self.seen is not None else make_seen_expert("logistic"),
-            self.unseen if self.unseen is not None else ESZSL(),
-        )
+        seen = self.seen if self.seen is not None else make_seen_expert("logistic")
+        unseen = self.unseen if self.unseen is not None else ESZSL()
         cache = None if self.cache is None else Cache(self.cache)
-        data = features, labels, table
         with config_context(assume_finite=True):
             if self.method == "paper":
                 gate = self.gate if self.gate is not None else ConfidenceGate()
-                self.combination_ = GatedMixture(gate, smoothing=self.smoothing, softnesses=self.softnesses)
+                mixture = GatedMixture(gate, smoothing=self.smoothing, softnesses=self.softnesses)
                 holds = [held, *further_folds(labels, held, self.folds, seed=self.random_state)]
-                self.experts_, self.validation_outputs_ = fit_paper(
-                    self.combination_, *experts, *data, holds, cache=cache
-                )
+                fitted = fit_paper(mixture, seen, unseen, features, labels, table, holds, cache=cache)
             else:
-                self.experts_, self.combination_, self.validation_outputs_ = fit_calibrated(
-                    *experts,
-                    *data,
-                    held,
-                    n_rounds=self.rounds,
-                    n_jobs=self.n_jobs,
-                    seed=self.random_state,
-                    cache=cache,
-                )
+                options = {"n_rounds": self.rounds, "n_jobs": self.n_jobs, "seed": self.random_state}
+                fitted = fit_calibrated(seen, unseen, features, labels, table, held, cache=cache, **options)
+        self.experts_, self.combination_, self.validation_outputs_ = fitted
         return self
 
-    def _check_fit(
-        self, X: ArrayLike, y: Iterable[Hashable]
-    ) -> tuple[NDArray[np.float32], pd.Index, pd.DataFrame]:
+    def _check_method(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}; got {self.method!r}")
-        if self.method != "paper" and (self.gate is not None or self.smoothing != "adaptive" or self.folds != 1):
-            raise ValueError("gate, smoothing and folds are choices of the paper: set method='paper' with them")
-        if self.descriptions is None:
-            raise ValueError("Cosmo needs descriptions: a table with one row per class, or a dict of vectors")
-        table = check_descriptions(self.descriptions)
-        features, labels = self._validated(X, y, table)
-        index = as_class_index(labels)
-        codes = encode_labels(index, table.index, name="y")
-        n_seen = len(np.unique(codes))
-        if n_seen < 2:
-            raise ValueError(f"y has only one class ({index[0]!r}); COSMO needs at least two seen classes")
-        if n_seen == len(table):
+        of_paper = self.gate is not None or self.smoothing != "adaptive" or self.folds != 1
+        if self.method != "paper" and of_paper:
             raise ValueError(
-                "no unseen class: every described class has samples in y; add a row to the descriptions"
+                "gate, smoothing and folds are choices of the paper: set method='paper' with them"
             )
-        return features, index, table
-
-    def _validated(
-        self, X: ArrayLike, y: Any = None, table: pd.DataFrame | None = None, *, finite: bool = True
-    ) -> Any:
-        """Validate by scikit-learn; add the position of a bad value to its error."""
-        try:
-            if np.ma.is_masked(X):
-                check_features(X, name="X")
-            with np.errstate(over="ignore", invalid="ignore"):  # Overflow of float32 shows as infinity.
-                if table is None:
-                    return validate_data(self, X, dtype=np.float32, reset=False, ensure_all_finite=finite)
-                features, labels = validate_data(self, X, y, dtype=np.float32, ensure_min_samples=2)
-            check_classification_targets(labels)
-            return features, labels
-        except (ValueError, TypeError) as error:
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            try:
-                check_features(X, name="X")
-                if y is not None and table is not None:
-                    kind = ValueError  # Versions of scikit-learn differ in the error for bad labels.
-                    encode_labels(y, table.index, name="y")
-            except (ValueError, TypeError) as own:
-                raise kind(f"{own} ({error})" if str(own) != str(error) else str(own)) from error
-            raise kind(f"X must be one row of finite numbers per sample ({error})") from error
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -253,13 +205,13 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_rows(self, X: ArrayLike) -> NDArray[np.float32]:
         check_is_fitted(self, "experts_")
-        features: NDArray[np.float32] = self._validated(X)
+        features: NDArray[np.float32] = validated(self, X)
         return features
 
     def _check_for_prediction(self, X: ArrayLike) -> NDArray[np.float32]:
         check_is_fitted(self, "experts_")
         # A linear unseen expert shows values that are not finite; scanning for them takes time.
-        features: NDArray[np.float32] = self._validated(X, finite=not self.experts_.linear)
+        features: NDArray[np.float32] = validated(self, X, finite=not self.experts_.linear)
         return features
 
     def _predictions(self, features: NDArray[np.float32]) -> Iterator[ExpertOutputs]:
@@ -349,6 +301,8 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def operate_at(
         self,
         *,
+        unseen_share: float | None = None,
+        samples: ArrayLike | None = None,
         min_seen: float = 0.0,
         min_unseen: float = 0.0,
         confidence: float | None = None,
@@ -357,39 +311,81 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Choose another operating point on the seen-unseen curve, without training.
 
-        Without arguments this is the point of best Acc_H on GZSL-Val, as after `fit`.
+        Without arguments this is the point of best Acc_H on held-out samples, as after `fit`.
 
         Parameters
         ----------
+        unseen_share : float, optional
+            Share of samples of unseen classes that are expected, above 0 and below 1 (calibrated method).
+        samples : array of shape (n_samples, n_features), optional
+            Unlabelled samples of the application, from which the share is estimated; see `estimate_share`.
         min_seen, min_unseen : float, default=0
-            Smallest accuracy on seen / unseen classes of GZSL-Val; the best Acc_H that keeps both is chosen.
+            Smallest accuracy on seen / unseen classes of held-out samples; the best Acc_H that keeps both is
+            chosen.
         confidence : float, optional
-            Probability with which a floor holds on other samples; by default it holds on GZSL-Val itself.
+            Probability with which a floor holds on other samples; by default it holds on the held-out ones.
         threshold, softness : float, optional
-            Set the point by hand instead. A larger threshold gives more samples to unseen classes.
+            Set the point by hand instead. A larger threshold gives more samples to unseen classes; that of
+            the calibrated method is the log-odds of the share. Softness is the paper's.
 
         Returns
         -------
         Cosmo
+
+        Raises
+        ------
+        ValueError
+            If the samples do not tell the share: its interval is wider than 0.5.
         """
         check_is_fitted(self, "experts_")
-        if threshold is None and softness is None:
+        by_hand = threshold is not None or softness is not None
+        floors = bool(min_seen or min_unseen) or confidence is not None
+        if (unseen_share is not None) + (samples is not None) + floors + by_hand > 1:
+            raise ValueError("give one of unseen_share, samples, floors, or a threshold / softness by hand")
+        if samples is not None:
+            estimate = self.estimate_share(samples)
+            if not estimate.known:
+                raise ValueError(
+                    f"{len(np.asarray(samples))} samples leave the share of unseen classes between "
+                    f"{estimate.low:.2f} and {estimate.high:.2f}; give more samples, or unseen_share"
+                )
+            # Beyond these limits a domain would be lost for ever, on the word of one batch.
+            unseen_share = float(np.clip(estimate.share, 0.001, 0.999))
+        if unseen_share is not None:
+            self.combination_.expect_share(unseen_share)
+        elif by_hand:
+            self.combination_.set_point(threshold=threshold, softness=softness)
+        else:
             self.combination_.operate_at(
                 self.validation_outputs_, min_seen=min_seen, min_unseen=min_unseen, confidence=confidence
             )
-            return self
-        if min_seen or min_unseen or confidence is not None:
-            raise ValueError("give either floors or a threshold / softness by hand, not both")
-        if softness is not None and not 0 < as_number(softness, name="softness") < np.inf:
-            raise ValueError(f"softness must be positive and finite, got {softness}")
-        if threshold is not None and not np.isfinite(as_number(threshold, name="threshold")):
-            raise ValueError(f"threshold must be finite, got {threshold}")
-        current = self.operating_point_
-        self.combination_.operating_point_ = current._replace(
-            threshold=current.threshold if threshold is None else float(threshold),
-            softness=current.softness if softness is None else float(softness),
-        )
         return self
+
+    def estimate_share(self, X: ArrayLike) -> ShareEstimate:
+        """Estimate the share of samples of unseen classes in an unlabelled batch, with a 90 % interval."""
+        mixture = self.combination_
+        mixture.check_share()
+        score = mixture.gate_score(self.experts_.predictions(self._check_rows(X)))
+        return estimate_share(
+            score,
+            mixture.summary(self.validation_outputs_),
+            len(self.unseen_classes_),
+            error=mixture.bias_error,
+        )
+
+    def expected_scores(self, level: float = 0.9) -> ExpectedScores:
+        """Return the accuracies to expect on test, with intervals that allow for other unseen classes."""
+        mixture = self.combination_
+        validation = mixture.summary(self.validation_outputs_)
+        point, n_unseen = mixture.operating_point_, len(self.unseen_classes_)
+        return expected_scores(
+            validation,
+            mixture.flips(validation),
+            point.threshold,
+            n_unseen,
+            error=mixture.bias_error,
+            level=level,
+        )
 
     def validation_bounds(self, confidence: float = 0.95) -> GZSLScores:
         """Return lower confidence bounds of the accuracies on samples like GZSL-Val."""
@@ -404,17 +400,6 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             One row per new class, with the attributes of the table that the model was fitted with.
         """
         check_is_fitted(self, "experts_")
-        known = self.experts_.descriptions
-        new = check_descriptions(descriptions)
-        if isinstance(descriptions, Mapping) and new.shape[1] == known.shape[1]:
-            new.columns = known.columns
-        if set(new.columns) != set(known.columns) or new.shape[1] != known.shape[1]:
-            raise ValueError(
-                f"the new descriptions must have the same {known.shape[1]} attributes as the model's; "
-                f"got {new.shape[1]} columns"
-            )
-        twice = new.index.intersection(known.index)
-        if len(twice):
-            raise ValueError(f"class {twice[0]!r} exists already")
-        self.experts_ = self.experts_.with_classes(new[known.columns])
+        new = new_descriptions(descriptions, self.experts_.descriptions)
+        self.experts_ = self.experts_.with_classes(new)
         return self

@@ -26,7 +26,7 @@ from sklearn.base import BaseEstimator, clone
 
 from cosmo._core.cache import Cache
 from cosmo._core.validation import encode_labels
-from cosmo.classifier.combinations import GatedMixture
+from cosmo.classifier.combinations import GatedMixture, Outputs
 from cosmo.data.rounds import Round, deployment_rounds, groups_of
 from cosmo.data.splits import HoldOut
 from cosmo.experts.base import UnseenExpert
@@ -98,7 +98,7 @@ def fit_calibrated(
     n_jobs: int | None = None,
     seed: int | None = 0,
     cache: Cache | None = None,
-) -> tuple[ExpertPair, GatedMixture, OutputsSummary]:
+) -> tuple[ExpertPair, GatedMixture, Outputs]:
     """Return the fitted experts, the mixture, and the outputs of all rounds.
 
     Parameters
@@ -122,18 +122,16 @@ def fit_calibrated(
     """
     codes = np.unique(encode_labels(y, table.index), return_inverse=True)[1].reshape(-1)
     known = table[table.index.isin(y)]
-    logger.info("choosing the parameters of %s on held-out classes", type(unseen).__name__)
-    chosen = unseen.select(X, y, known, held, cache=cache)
+    if unseen.open_parameters():
+        logger.info("choosing the parameters of the unseen expert on held-out classes")
+    chosen = unseen.select(X, y, known, held, cache=cache) if unseen.open_parameters() else unseen
     if n_rounds is None and unseen.slow:
         n_rounds = min(_SLOW_ROUNDS, len(known))
     rounds = deployment_rounds(
         codes, len(table) - len(known), n_rounds=n_rounds, halves=not unseen.slow, seed=seed
     )
-    calibration = calibrate(
-        run_rounds(seen, chosen, X, y, codes, known, rounds, n_jobs=n_jobs), len(known)
-    )
-    decided = ", ".join(f"{name} {value:.3g}" for name, value in chosen.decided_.items())
-    logger.info("fitting both experts on all %d rows (%s)", len(X), decided)
+    calibration = calibrate(run_rounds(seen, chosen, X, y, codes, known, rounds, n_jobs=n_jobs), len(known))
+    logger.info("fitting both experts on all %d rows", len(X))
     pair = ExpertPair.fit(seen, chosen, X, y, table)
     pair = replace(pair, temperatures=calibration.temperatures)
     return pair, calibration.mixture, calibration.validation
@@ -222,8 +220,10 @@ def calibrate(rounds: Sequence[RoundScores], n_seen: int) -> Calibration:
     """Fit temperatures and gate, and choose the point of best Acc_H, on the scores of all rounds."""
     groups = [group for one in rounds for group in one.groups]
     temperatures = fit_temperatures(groups)
-    outputs = [group.outputs(temperatures) for group in groups]
+    by_round = [[group.outputs(temperatures) for group in one.groups] for one in rounds]
+    outputs = [one for parts in by_round for one in parts]
     gate = CalibratedGate().fit(*outputs)
+    spread = float(np.std([gate.bias_on(parts) for parts in by_round], ddof=1)) if len(rounds) > 1 else 0.0
     mixture = GatedMixture(CalibratedGate(), smoothing="none", softnesses=(1.0,))
     mixture.gate_ = gate
     validation = pool([mixture.summary(one) for one in outputs], groups)
@@ -233,13 +233,18 @@ def calibrate(rounds: Sequence[RoundScores], n_seen: int) -> Calibration:
         if trend.size >= _FEWEST:
             logs = trend.extrapolated(lambda parts: float(np.log(_unseen_temperature(parts))))
             temperatures = temperatures._replace(unseen=float(temperatures.unseen * np.exp(logs)))
-        gate.bias_ += trend.extrapolated(lambda parts: gate.bias_on([p.outputs(temperatures) for p in parts]))
+        change = trend.extrapolated(lambda parts: gate.bias_on([p.outputs(temperatures) for p in parts]))
+        gate.bias_ += change
+        spread = float(np.hypot(spread, change / 2))
+    gate.bias_error_ = spread
     return Calibration(temperatures, mixture, validation)
 
 
 def fit_temperatures(groups: Sequence[Scores]) -> Temperatures:
     """Return the temperatures of largest likelihood on held-out rows."""
-    seen = pooled_temperature([(one.logits[s], one.target[s], one.weights()[s]) for one, s in _by_domain(groups)])
+    seen = pooled_temperature(
+        [(one.logits[s], one.target[s], one.weights()[s]) for one, s in _by_domain(groups)]
+    )
     if len(groups[0].unseen) > 1:
         unseen = _unseen_temperature(groups)
     else:  # One class has probability one at any temperature; its scores are compared with the seen ones.
@@ -303,4 +308,3 @@ def pool(summaries: Sequence[OutputsSummary], groups: Sequence[Scores]) -> Outpu
     for name in ("target", "seen_choice", "unseen_choice"):
         pooled[name] = pooled[name].astype(np.int32)
     return OutputsSummary(n_seen, len(held_out), **pooled)
-

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from cosmo._core.cache import Cache
-from cosmo.classifier.combinations import GatedMixture
+from cosmo.classifier.combinations import GatedMixture, Outputs
 from cosmo.data.splits import HoldOut
 from cosmo.experts.base import UnseenExpert
 from cosmo.experts.pair import ExpertPair
-from cosmo.mixture.outputs import ExpertOutputs
 
 logger = logging.getLogger(__name__)
 
@@ -30,13 +29,13 @@ def fit_paper(
     holds: Sequence[HoldOut],
     *,
     cache: Cache | None = None,
-) -> tuple[ExpertPair, ExpertOutputs]:
-    """Fit the mixture, and return the experts fitted on all rows and the outputs on GZSL-Val.
+) -> tuple[ExpertPair, GatedMixture, Outputs]:
+    """Return the experts fitted on all rows, the fitted mixture, and the outputs on GZSL-Val.
 
     Parameters
     ----------
     mixture : GatedMixture
-        Its gate is fitted on all hold-outs, its operating point chosen on the first.
+        Unfitted. Its gate is fitted on all hold-outs, its operating point chosen on the first.
     seen, unseen
         Unfitted experts.
     X, y
@@ -64,4 +63,5 @@ def fit_paper(
     mixture.fit(*outputs)
     chosen = ", ".join(f"{name} {value:.3g}" for name, value in pair.unseen.decided_.items())
     logger.info("test stage: fitting both experts on all %d rows (%s)", len(X), chosen)
-    return ExpertPair.fit(seen, pair.unseen, X, y, table, observer=gate.observer()), outputs[0]
+    pair = ExpertPair.fit(seen, pair.unseen, X, y, table, observer=gate.observer())
+    return pair, mixture, outputs[0]

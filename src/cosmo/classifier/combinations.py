@@ -1,7 +1,7 @@
 """Combinations of two experts into one classifier, with exact curves and operating points.
 
 A sample goes to the unseen expert iff the threshold exceeds the sample's *flip*. `GatedMixture` covers
-COSMO and its ablations, `CalibratedStacking` the baseline without a gate. `WAYS` lists those of the paper.
+COSMO and its ablations; `cosmo.classifier.ways` lists those of the paper.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from scipy.special import expit, logit
+from sklearn.base import BaseEstimator
 
 from cosmo._core.validation import as_number
 from cosmo.data.splits import gating_split
 from cosmo.gates.base import Gate
-from cosmo.gates.baselines import MaxSoftmaxGate, NoveltyGate
-from cosmo.gates.confidence import ConfidenceGate
+from cosmo.gates.baselines import MaxSoftmaxGate
 from cosmo.metrics.accuracy import GZSLScores, harmonic_mean
 from cosmo.metrics.intervals import accuracy_bound, accuracy_to_reach
 from cosmo.mixture.curve import SeenUnseenCurve
@@ -28,12 +28,10 @@ from cosmo.mixture.smoothing import Smoothing, check_smoothing, combine, gate_be
 __all__ = [
     "PRIOR_WEIGHTS",
     "SOFTNESSES",
-    "WAYS",
-    "CalibratedStacking",
     "Combination",
     "GatedMixture",
     "OperatingPoint",
-    "make_way",
+    "Outputs",
 ]
 
 Outputs = ExpertOutputs | OutputsSummary
@@ -217,6 +215,46 @@ class GatedMixture(Combination):
         self.operating_point_ = OperatingPoint(self.validation_point_.threshold, softness, prior_weight)
         return self
 
+    def set_point(self, *, threshold: float | None = None, softness: float | None = None) -> Self:
+        """Set threshold or softness by hand."""
+        given = {}
+        if softness is not None:
+            if self.unseen_share is not None:
+                raise ValueError("softness is a parameter of the paper's method; this model is calibrated")
+            if not 0 < as_number(softness, name="softness") < np.inf:
+                raise ValueError(f"softness must be positive and finite, got {softness}")
+            given["softness"] = float(softness)
+        if threshold is not None:
+            if not np.isfinite(as_number(threshold, name="threshold")):
+                raise ValueError(f"threshold must be finite, got {threshold}")
+            given["threshold"] = float(threshold)
+        self.operating_point_ = self.operating_point_._replace(**given)
+        return self
+
+    @property
+    def unseen_share(self) -> float | None:
+        """Share of unseen samples that the operating point expects; None unless the gate is calibrated."""
+        return float(expit(self.operating_point_.threshold)) if self.gate_.log_odds else None
+
+    @property
+    def bias_error(self) -> float:
+        """Standard deviation of the gate's bias, in units of the threshold; 0 if it is not known."""
+        return getattr(self.gate_, "bias_error_", 0.0)
+
+    def check_share(self) -> None:
+        """Raise unless the operating point is a share of unseen samples."""
+        if not self.gate_.log_odds:
+            raise ValueError(
+                "a share of unseen samples needs the calibrated method; this model has the paper's"
+            )
+
+    def expect_share(self, share: float) -> Self:
+        """Set the operating point for a share of unseen samples."""
+        self.check_share()
+        if not 0 < as_number(share, name="unseen_share") < 1:
+            raise ValueError(f"unseen_share must lie between 0 and 1, got {share}")
+        return self.set_point(threshold=float(logit(share)))
+
     def bounds(self, outputs: Outputs, confidence: float = 0.95) -> GZSLScores:
         """Return lower confidence bounds of the accuracies at the operating point.
 
@@ -302,85 +340,6 @@ class GatedMixture(Combination):
             prior_weight=self.operating_point_.prior_weight,
             dtype=np.float64,
         )
-
-
-class CalibratedStacking(Combination):
-    """The unseen expert alone, with a constant subtracted from its scores of seen classes.
-
-    Parameters
-    ----------
-    constant : float, optional
-        By default the one of best Acc_H on validation; 0 is the plain expert.
-
-    References
-    ----------
-    Chao et al., "An empirical study and analysis of generalized zero-shot learning for object recognition
-    in the wild", ECCV 2016.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> joint = np.array([[0.7, 0.2, 0.1], [0.5, 0.1, 0.4]])
-    >>> out = ExpertOutputs.from_joint(joint[:, :2] / joint[:, :2].sum(1, keepdims=True), joint,
-    ...                                pd.Index(["a", "b"]), pd.Index(["z"]), target=np.array([0, 2]))
-    >>> CalibratedStacking().fit(out).predict(out), CalibratedStacking(0.0).fit(out).predict(out)
-    (array([0, 2]), array([0, 0]))
-    """
-
-    def __init__(self, constant: float | None = None) -> None:
-        self.constant = constant
-
-    def fit(self, outputs: ExpertOutputs) -> Self:
-        """Choose the constant on labelled validation outputs, unless it is given."""
-        if self.constant is not None:
-            if not np.isfinite(as_number(self.constant, name="constant")):
-                raise ValueError(f"constant must be finite, got {self.constant}")
-            self.operating_point_ = OperatingPoint(float(self.constant))
-            return self
-        self.validation_point_ = self.curve(outputs).best()
-        self.operating_point_ = OperatingPoint(self.validation_point_.threshold)
-        return self
-
-    def flips(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Return best seen minus best unseen score."""
-        assert isinstance(outputs, ExpertOutputs), "a summary has no scores for stacking"
-        return outputs.stacking_margin
-
-    def seen_choice(self, outputs: Outputs) -> NDArray[np.intp]:
-        """Return the unseen expert's own best seen class."""
-        assert isinstance(outputs, ExpertOutputs), "a summary has no scores for stacking"
-        if outputs.stacking_choice is None:
-            raise ValueError("these outputs lack the unseen expert's scores on seen classes")
-        return outputs.stacking_choice
-
-
-WAYS: dict[str, Combination] = {
-    "alone": CalibratedStacking(0.0),
-    "own gate": GatedMixture(NoveltyGate(), smoothing="none", hard=True),
-    "CS": CalibratedStacking(),
-    "COSMO": GatedMixture(ConfidenceGate()),
-    "Independent-Hard": GatedMixture(MaxSoftmaxGate(), smoothing="none", hard=True),
-    "Max-Softmax-1": GatedMixture(MaxSoftmaxGate(), smoothing="none"),
-    "Max-Softmax-3": GatedMixture(MaxSoftmaxGate(3.0), smoothing="none"),
-    "CB-Gating-3 (w/o p^ZS)": GatedMixture(ConfidenceGate(use_unseen=False), smoothing="none"),
-    "CB-Gating-1": GatedMixture(ConfidenceGate(temperatures=(1.0,)), smoothing="none"),
-    "CB-Gating-3": GatedMixture(ConfidenceGate(), smoothing="none"),
-    "Const-Smoothing": GatedMixture(MaxSoftmaxGate(), smoothing="constant"),
-    "Adaptive-Smoothing": GatedMixture(MaxSoftmaxGate()),
-}
-"""Every way in which the paper combines two experts, unfitted."""
-
-
-def make_way(name: str, **parameters: Any) -> Combination:
-    """Return an unfitted copy of a combination in `WAYS`, with some parameters changed.
-
-    Examples
-    --------
-    >>> make_way("COSMO", smoothing="none")
-    GatedMixture(gate=ConfidenceGate(), smoothing='none')
-    """
-    way: Combination = clone(WAYS[name]).set_params(**parameters)
-    return way
 
 
 def _gains(

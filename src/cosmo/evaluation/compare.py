@@ -13,7 +13,8 @@ from sklearn.base import BaseEstimator
 
 from cosmo._core.cache import Cache
 from cosmo._core.parallel import Workers
-from cosmo.classifier.combinations import Combination, make_way
+from cosmo.classifier.combinations import Combination
+from cosmo.classifier.ways import make_way
 from cosmo.data.dataset import GZSLDataset
 from cosmo.data.splits import Protocol
 from cosmo.evaluation.expert_cache import ExpertCache, Training, train_all

@@ -79,6 +79,15 @@ class CachedExpert(UnseenExpert):
         """That of the expert."""
         return self.expert.detects_novelty
 
+    @property
+    def slow(self) -> bool:  # type: ignore[override]
+        """That of the expert."""
+        return self.expert.slow
+
+    def open_parameters(self) -> list[str]:
+        """Return those of the expert."""
+        return self.expert.open_parameters()
+
     def select(
         self,
         X: NDArray[np.float32],
@@ -176,6 +185,7 @@ class ExpertCache:
         """Return the outputs of two experts; see `Cosmo` for the parameters."""
         model = Cosmo(
             self.protocol.dataset.descriptions,
+            method="paper",
             seen=CachedClassifier(seen, self.cache),
             unseen=CachedExpert(unseen, self.cache),
             gate=MaxSoftmaxGate() if gate is None else gate,
@@ -185,9 +195,10 @@ class ExpertCache:
             random_state=self.protocol.seed,
             cache=self.cache.folder,
         ).fit(self._training.X, self._training.y)
-        test = model.outputs(self.protocol.test_features())
+        validation, test = model.validation_outputs_, model.outputs(self.protocol.test_features())
+        assert isinstance(validation, ExpertOutputs), "a fitted model has all outputs"
         self.cache.write("trained", self.key(seen, unseen), {"trained": True})
-        return StageOutputs(model, model.validation_outputs_, test)
+        return StageOutputs(model, validation, test)
 
     def has(self, seen: BaseEstimator, unseen: UnseenExpert) -> bool:
         """Return whether both experts were trained before."""

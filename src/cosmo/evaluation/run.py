@@ -1,24 +1,27 @@
 """Run all combinations of one pair of experts on one data set.
 
 The rows are those of the paper's ablation: the unseen expert alone and with calibrated stacking, a
-max-softmax gate (hard, soft, with adaptive smoothing), and the chosen gate without and with smoothing.
-All choices are made on GZSL-Val; the test set is opened once, at the end.
+max-softmax gate (hard, soft, with adaptive smoothing), and the chosen gate without and with smoothing. Their
+choices are made on GZSL-Val. The last row is the calibrated method, with the same parameters of the experts;
+its choices are made on hold-out rounds. The test set is opened once, at the end.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
+from sklearn.base import clone
 
 from cosmo.classifier._cosmo import Cosmo
-from cosmo.classifier.combinations import Combination, OperatingPoint, make_way
+from cosmo.classifier.combinations import Combination, OperatingPoint, Outputs
+from cosmo.classifier.ways import make_way
 from cosmo.data import GZSLDataset
 from cosmo.data.splits import Protocol, gating_split
 from cosmo.experts import make_seen_expert, make_unseen_expert
@@ -36,9 +39,12 @@ from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.smoothing import Smoothing
 
-__all__ = ["Evaluation", "Experiment", "Settings", "evaluate", "run_experiment", "summarise"]
+__all__ = ["CALIBRATED", "Evaluation", "Experiment", "Settings", "evaluate", "run_experiment", "summarise"]
 
 logger = logging.getLogger(__name__)
+
+CALIBRATED = "COSMO, calibrated"
+"""Name of the row of the calibrated method."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,7 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """Results of a run, the fitted model of its last row, and the outputs behind them.
+    """Results of a run, the fitted models of its last two rows, and the outputs behind them.
 
     Parameters
     ----------
@@ -116,12 +122,17 @@ class Experiment:
     settings : Settings
     evaluations : list of Evaluation
     model : Cosmo
+        Of the row COSMO, the paper's method.
     facts : dict of float
         Accuracies of the parts, see `to_dict`.
     fitted : dict of Combination
-        By the names of the evaluations.
+        By the names of the evaluations, without the calibrated method.
     test : ExpertOutputs
         Labelled outputs on the test rows: those of seen classes first, each part sorted.
+    calibrated : Cosmo, optional
+        Of the last row, the calibrated method.
+    calibrated_test : ExpertOutputs, optional
+        Its outputs on the test rows.
     """
 
     dataset: GZSLDataset
@@ -131,6 +142,8 @@ class Experiment:
     facts: dict[str, float]
     fitted: dict[str, Combination]
     test: ExpertOutputs
+    calibrated: Cosmo | None = None
+    calibrated_test: ExpertOutputs | None = None
 
     def table(self) -> pd.DataFrame:
         """Return one row per combination: Acc_ts, Acc_tr, Acc_H, its interval, AUSUC, in percent."""
@@ -167,7 +180,7 @@ class Experiment:
 
 
 def combinations(settings: Settings) -> dict[str, Combination]:
-    """Return the rows of the table, in order, before the last one (COSMO itself)."""
+    """Return the rows of the table, in order, before those of COSMO."""
     expert = type(make_unseen_expert(settings.unseen)).__name__
     return {
         f"{expert} alone": make_way("alone"),
@@ -179,9 +192,7 @@ def combinations(settings: Settings) -> dict[str, Combination]:
     }
 
 
-def evaluate(
-    name: str, combination: Combination, validation: ExpertOutputs, test: ExpertOutputs
-) -> Evaluation:
+def evaluate(name: str, combination: Combination, validation: Outputs, test: ExpertOutputs) -> Evaluation:
     """Return the results of a fitted combination on labelled test outputs."""
     truth, guess = test.labels, combination.predict(test)
     seen, unseen = np.arange(test.n_seen), test.n_seen + np.arange(test.n_unseen)
@@ -205,6 +216,7 @@ def run_experiment(
     *,
     cache: str | Path | None = None,
     protocol: Protocol | None = None,
+    calibrated: bool = True,
 ) -> Experiment:
     """Train on the training rows, choose on GZSL-Val, evaluate every combination on test.
 
@@ -218,6 +230,8 @@ def run_experiment(
         Folder, see `Cosmo`.
     protocol : Protocol, optional
         Sealed; by default a new one with the seed of the settings.
+    calibrated : bool, default=True
+        Whether to add the row of the calibrated method.
 
     Returns
     -------
@@ -228,7 +242,7 @@ def run_experiment(
     >>> from cosmo.data import load_glyphs
     >>> experiment = run_experiment(load_glyphs(n_classes=40, samples_per_class=12))
     >>> list(experiment.table().index)[-2:]
-    ['Adaptive-Smoothing', 'COSMO']
+    ['COSMO', 'COSMO, calibrated']
     """
     settings = settings or Settings()
     protocol = protocol or Protocol(dataset, seed=settings.seed)
@@ -236,6 +250,7 @@ def run_experiment(
     protocol.check_labels(training.y)
     model = Cosmo(
         dataset.descriptions,
+        method="paper",
         seen=make_seen_expert(settings.seen),
         unseen=make_unseen_expert(settings.unseen),
         gate=make_gate(settings.gate),
@@ -244,6 +259,13 @@ def run_experiment(
         cache=cache,
     ).fit(training.X, training.y)
     validation = model.validation_outputs_
+    assert isinstance(validation, ExpertOutputs), "a fitted model has all outputs"
+    other = None
+    if calibrated:
+        logger.info("calibrated method")
+        # The experts' parameters are those that were chosen above.
+        parameters = {"method": "calibrated", "unseen": clone(model.experts_.unseen), "gate": None}
+        other = clone(model).set_params(**parameters, smoothing="adaptive").fit(training.X, training.y)
     logger.info("choosing the operating points of the other combinations")
     fitted = {name: rule.fit(validation) for name, rule in combinations(settings).items()}
     fitted["COSMO"] = model.combination_
@@ -251,7 +273,14 @@ def run_experiment(
     samples = protocol.open_test()
     test = model.outputs(samples.X, samples.y)
     evaluations = [evaluate(name, rule, validation, test) for name, rule in fitted.items()]
-    return Experiment(dataset, settings, evaluations, model, _facts(model, validation, test), fitted, test)
+    experiment = Experiment(
+        dataset, settings, evaluations, model, _facts(model, validation, test), fitted, test
+    )
+    if other is None:
+        return experiment
+    again = other.outputs(samples.X, samples.y)
+    last = evaluate(CALIBRATED, other.combination_, other.validation_outputs_, again)
+    return replace(experiment, evaluations=[*evaluations, last], calibrated=other, calibrated_test=again)
 
 
 def _facts(model: Cosmo, validation: ExpertOutputs, test: ExpertOutputs) -> dict[str, float]:

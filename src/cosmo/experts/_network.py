@@ -79,6 +79,7 @@ class NetworkExpert(UnseenExpert):
     """
 
     needs_torch: ClassVar[bool] = True
+    slow: ClassVar[bool] = True
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (2, 4, 6, 8, 12, 16, 24, 32, 48, 64)}
     patience: ClassVar[int] = 3
     standardised: ClassVar[bool] = False  # each feature, rather than dividing all by their mean size

@@ -227,7 +227,9 @@ class ExpertPair:
         seen, scores = self._predict(X)
         # As in the paper, calibrated stacking works on probabilities where they are the method's own.
         compared = self.unseen.probabilities(scores) if self.unseen.native else scores
-        return ExpertOutputs(**self._parts(X, seen, scores), **stacking(compared, seen.shape[1]), target=target)
+        return ExpertOutputs(
+            **self._parts(X, seen, scores), **stacking(compared, seen.shape[1]), target=target
+        )
 
     @np.errstate(over="ignore", invalid="ignore")
     def predictions(self, X: NDArray[np.float32]) -> ExpertOutputs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ class Gate(BaseEstimator, ABC):  # type: ignore[misc]
     A gate reads outputs of the experts, never class identities. It must be applicable to other classes, and
     another number of them, than it was fitted on.
     """
+
+    # Whether scores are log-odds of "seen" at equal prior, so that a threshold is that of the unseen share.
+    log_odds: ClassVar[bool] = False
 
     def observer(self) -> Observer | None:
         """Return a new observer that computes `ExpertOutputs.evidence`, if the gate needs one."""
@@ -46,7 +49,7 @@ class Gate(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
-        """Return one number in 0..1 per sample; larger for samples of seen classes."""
+        """Return one number per sample, larger for samples of seen classes: in 0..1, or log-odds."""
 
 
 def require_evidence(outputs: ExpertOutputs, gate: Gate) -> NDArray[np.float64]:

@@ -36,6 +36,8 @@ class CalibratedGate(Gate):
     weights_ : array of shape (4,)
         Of the standardised inputs, for the log-odds of "unseen".
     bias_ : float
+    bias_error_ : float
+        Standard deviation of the bias between hold-out rounds; 0 if there is only one.
 
     Examples
     --------
@@ -76,7 +78,7 @@ class CalibratedGate(Gate):
             return float(value), np.append(slope @ rows + w / self.C, slope.sum())
 
         found = minimize(loss, np.zeros(rows.shape[1] + 1), jac=True, method="L-BFGS-B")
-        self.weights_, self.bias_ = found.x[:-1], float(found.x[-1])
+        self.weights_, self.bias_, self.bias_error_ = found.x[:-1], float(found.x[-1]), 0.0
         return self
 
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:

@@ -330,7 +330,7 @@ class OutputsSummary(_Labelled):
         return self.best_seen.astype(np.float64), self.best_unseen.astype(np.float64)
 
 
-def stacking(scores: NDArray[Any], n_seen: int) -> dict[str, NDArray[Any]]:
+def stacking(scores: NDArray[Any], n_seen: int) -> dict[str, Any]:
     """Return the fields of `ExpertOutputs` for calibrated stacking, from scores of `[seen | unseen]`."""
     choice = scores[:, :n_seen].argmax(axis=1)
     return {

@@ -170,7 +170,8 @@ def joint_table(dataset: GZSLDataset, seed: int = 0) -> pd.DataFrame:
     """
     protocol = Protocol(dataset, seed=seed)
     trained = [train_jointly(protocol, option) for option in get_args(Option)]
-    experiment = run_experiment(dataset, Settings(unseen="eszsl", seed=seed), protocol=protocol)
+    settings = Settings(unseen="eszsl", seed=seed)
+    experiment = run_experiment(dataset, settings, protocol=protocol, calibrated=False)
     outputs = experiment.test
     rows = {
         "COSMO, trained apart": {

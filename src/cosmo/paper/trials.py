@@ -15,14 +15,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from cosmo.classifier.combinations import (
-    WAYS,
-    CalibratedStacking,
-    Combination,
-    GatedMixture,
-    OperatingPoint,
-    make_way,
-)
+from cosmo.classifier.combinations import Combination, GatedMixture, OperatingPoint
+from cosmo.classifier.ways import WAYS, CalibratedStacking, make_way
 from cosmo.data.splits import gating_split
 from cosmo.evaluation.run import evaluate
 from cosmo.experts import make_seen_expert

@@ -10,8 +10,9 @@ import pytest
 from scipy.special import expit
 from view_arrays import unpack
 
-from cosmo.classifier.combinations import CalibratedStacking, GatedMixture
+from cosmo.classifier.combinations import GatedMixture
 from cosmo.classifier.explain import explain
+from cosmo.classifier.ways import CalibratedStacking
 from cosmo.evaluation.run import Experiment
 from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
 from cosmo.mixture.outputs import ExpertOutputs

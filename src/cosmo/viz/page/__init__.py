@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 import cosmo
 from cosmo._core.files import write_atomic
-from cosmo.classifier.combinations import CalibratedStacking, GatedMixture
+from cosmo.classifier.combinations import GatedMixture
+from cosmo.classifier.ways import CalibratedStacking
 from cosmo.data import GZSLDataset
 from cosmo.evaluation.compare import CandidateResult
 from cosmo.evaluation.evaluate import ModelEvaluation
-from cosmo.evaluation.run import Experiment
+from cosmo.evaluation.run import CALIBRATED, Experiment
 from cosmo.io.model import Model, card_text
 from cosmo.viz.page.render import (
     FORMAT,
@@ -137,6 +138,11 @@ def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None)
         Way(name, rule, test, experiment.model.validation_outputs_)
         for name, rule in experiment.fitted.items()
     ]
+    if experiment.calibrated is not None:
+        other = experiment.calibrated
+        ways.append(
+            Way(CALIBRATED, other.combination_, experiment.calibrated_test, other.validation_outputs_)
+        )
     rows = np.concatenate([np.sort(data.split.test_seen), np.sort(data.split.test_unseen)])
     one = set_view(
         arrays,

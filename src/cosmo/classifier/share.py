@@ -1,0 +1,136 @@
+"""Estimate the share of samples of unseen classes from unlabelled samples.
+
+The calibrated gate gives the log-odds `v` of "unseen" at equal prior, the logarithm of a ratio of densities.
+The share `π` of largest likelihood of a batch maximises `Σ log(π·exp(v) + 1 - π)`: label shift with two
+domains. Its interval comes from batches drawn from the hold-out rounds, with varying unseen classes and bias
+of the gate: it contains every share for which the estimate would be an ordinary one.
+
+References
+----------
+Saerens, Latinne & Decaestecker, "Adjusting the outputs of a classifier to new a priori probabilities", Neural
+Computation 2002.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmo.mixture.outputs import OutputsSummary
+
+__all__ = ["ShareEstimate", "estimate_share", "likeliest_share"]
+
+_BINS = 200  # of log-odds
+_DRAWS = 200  # batches for each share
+_SHARES = np.concatenate([[0, 0.005, 0.01, 0.02, 0.03], np.arange(0.05, 1, 0.05), [0.98, 0.99, 1]])
+_TAIL = 0.05
+_WIDEST = 0.5
+
+
+class ShareEstimate(NamedTuple):
+    """Share of samples of unseen classes, and its 90 % interval."""
+
+    share: float
+    low: float
+    high: float
+
+    @property
+    def known(self) -> bool:
+        """Whether the samples tell the share: the interval is at most 0.5 wide."""
+        return self.high - self.low <= _WIDEST
+
+
+def likeliest_share(log_odds: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the share of largest likelihood of each batch.
+
+    Parameters
+    ----------
+    log_odds : array of shape (n_values,) or (n_batches, n_values)
+        Of "unseen" at equal prior.
+    counts : array of shape (n_batches, n_values)
+        How many samples of each batch have each value.
+
+    Examples
+    --------
+    >>> likeliest_share(np.array([-20.0, 20.0]), np.array([[3.0, 1.0], [0.0, 5.0]])).round(3)
+    array([0.25, 1.  ])
+    """
+    rise = np.expm1(np.clip(log_odds, -30, 30))
+    low, high = np.zeros(len(counts)), np.ones(len(counts))
+    for _ in range(30):  # The slope of the log-likelihood falls with the share.
+        middle = (low + high) / 2
+        slope = (counts * (rise / (1 + middle[:, None] * rise))).sum(axis=1)
+        low, high = np.where(slope > 0, middle, low), np.where(slope > 0, high, middle)
+    return (low + high) / 2
+
+
+def estimate_share(
+    score: NDArray[np.float64],
+    validation: OutputsSummary,
+    n_unseen: int,
+    *,
+    error: float = 0.0,
+    seed: int = 0,
+) -> ShareEstimate:
+    """Estimate the share of unseen samples of a batch.
+
+    Parameters
+    ----------
+    score : array of shape (n_samples,)
+        Gate scores of the batch: log-odds of "seen".
+    validation : OutputsSummary
+        Of the hold-out rounds.
+    n_unseen : int
+        Number of unseen classes that the samples may belong to.
+    error : float, default=0
+        Standard deviation of the gate's bias.
+    seed : int, default=0
+        Seed of the simulated batches.
+
+    Returns
+    -------
+    ShareEstimate
+    """
+    known = -validation.gate_score
+    edges = np.unique(np.quantile(np.concatenate([known, -score]), np.linspace(0, 1, _BINS + 1)[1:-1]))
+    values = _bin_means(np.concatenate([known, -score]), edges)
+    observed = float(likeliest_share(values, _histogram(-score, edges)[None])[0])
+
+    rng = np.random.default_rng(seed)
+    by_class = [
+        _histogram(known[validation.target == column], edges)
+        for column in range(validation.n_seen, validation.n_seen + validation.n_unseen)
+    ]
+    unseen = np.stack([one / one.sum() for one in by_class if one.sum()])
+    seen = _histogram(known[validation.is_seen], edges)
+    low, high = np.empty(len(_SHARES)), np.empty(len(_SHARES))
+    for k, share in enumerate(_SHARES):
+        n = round(share * len(score))
+        counts = rng.multinomial(len(score) - n, seen / seen.sum(), size=_DRAWS).astype(np.float64)
+        drawn = rng.integers(len(unseen), size=(_DRAWS, n_unseen))
+        mixed = unseen[drawn].mean(axis=1)
+        counts += rng.multinomial(n, mixed / mixed.sum(axis=1, keepdims=True))
+        shifted = values + error * rng.normal(size=(_DRAWS, 1))
+        low[k], high[k] = np.quantile(likeliest_share(shifted, counts), [_TAIL, 1 - _TAIL])
+    possible = _SHARES[(low <= observed) & (observed <= high)]
+    if not len(possible):  # between two of the shares
+        possible = _SHARES[np.argsort(np.abs((low + high) / 2 - observed))[:2]]
+    # The ends lie between the outermost possible shares and the next ones.
+    outer = np.searchsorted(_SHARES, [possible.min(), possible.max()])
+    below, above = _SHARES[max(outer[0] - 1, 0)], _SHARES[min(outer[1] + 1, len(_SHARES) - 1)]
+    ends = (possible.min() + below) / 2, (possible.max() + above) / 2
+    return ShareEstimate(observed, float(min(ends[0], observed)), float(max(ends[1], observed)))
+
+
+def _histogram(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    counts = np.bincount(np.searchsorted(edges, values), minlength=len(edges) + 1)
+    return counts.astype(np.float64)
+
+
+def _bin_means(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    places = np.searchsorted(edges, values)
+    totals = np.bincount(places, weights=values, minlength=len(edges) + 1)
+    means: NDArray[np.float64] = totals / np.maximum(np.bincount(places, minlength=len(edges) + 1), 1)
+    return means
