@@ -25,13 +25,14 @@ class Explanation:
     seen_classes, unseen_classes : Index
         Classes of the columns below.
     seen, unseen : array of shape (n_samples, n_seen or n_unseen)
-        The experts' own outputs, `p(y,S)` and `p(y,U)`.
+        The experts' own outputs, `p(y,S)` and `p(y,U)`; `p(y|S)` and `p(y|U)` in the calibrated method.
     gate_score : array of shape (n_samples,)
         Score of the gate; larger means more likely seen.
     p_unseen : array of shape (n_samples,)
         The gate's `p(U)` at the operating point.
     smoothed_seen, smoothed_unseen : arrays like `seen`, `unseen`
-        The experts after smoothing, `p'(y|S)` and `p'(y|U)`.
+        The experts after smoothing, `p'(y|S)` and `p'(y|U)`; the same as `seen` and `unseen` in the calibrated
+        method, whose result is the product of expert and gate.
     proba : array of shape (n_samples, n_seen + n_unseen)
         The result, normalised, columns `[seen | unseen]`.
 
@@ -71,7 +72,7 @@ class Explanation:
         return self.classes[self.proba.argmax(axis=1)]
 
     def table(self, sample: int = 0) -> pd.DataFrame:
-        """Return one sample's classes, best first: domain, expert, smoothed, result."""
+        """Return one sample's classes, best first: domain, expert, smoothed (if it is), result."""
         frame = pd.DataFrame(
             {
                 "domain": ["seen"] * len(self.seen_classes) + ["unseen"] * len(self.unseen_classes),
@@ -81,6 +82,8 @@ class Explanation:
             },
             index=self.classes,
         )
+        if self.smoothed_seen is self.seen:
+            frame = frame.drop(columns="smoothed")
         return frame.sort_values("result", ascending=False, kind="stable")
 
     def __str__(self) -> str:
@@ -116,6 +119,12 @@ def explain(mixture: GatedMixture, outputs: ExpertOutputs) -> Explanation:
     belief = mixture.belief(outputs)
     weight = mixture.operating_point_.prior_weight
     scores = mixture.scores(outputs)
+    smoothed = outputs.seen, outputs.unseen
+    if not mixture.gate_.log_odds:
+        smoothed = (
+            smooth(outputs.seen, 1 - belief, mixture.smoothing, weight),
+            smooth(outputs.unseen, belief, mixture.smoothing, weight),
+        )
     return Explanation(
         seen_classes=outputs.seen_classes,
         unseen_classes=outputs.unseen_classes,
@@ -123,7 +132,7 @@ def explain(mixture: GatedMixture, outputs: ExpertOutputs) -> Explanation:
         unseen=outputs.unseen,
         gate_score=mixture.gate_.score(outputs),
         p_unseen=belief,
-        smoothed_seen=smooth(outputs.seen, 1 - belief, mixture.smoothing, weight),
-        smoothed_unseen=smooth(outputs.unseen, belief, mixture.smoothing, weight),
+        smoothed_seen=smoothed[0],
+        smoothed_unseen=smoothed[1],
         proba=scores / scores.sum(axis=1, keepdims=True),
     )

@@ -15,6 +15,7 @@ import pandas as pd
 
 from cosmo._core import require
 from cosmo._core.parallel import CLUSTER_ADVICE, Workers
+from cosmo.classifier._cosmo import METHODS
 from cosmo.data import DataError, GZSLDataset, load_glyphs, read_xlsa17
 from cosmo.data.samples import Kind, SampleSet, read_samples
 from cosmo.encoders import extract, make_encoder
@@ -153,6 +154,13 @@ def add_expert_options(parser: argparse.ArgumentParser, *, unseen: bool = True) 
     add("--seen", default="logistic", choices=list(SEEN_EXPERTS), metavar="NAME",
         help="expert for classes with examples (default %(default)s)")  # fmt: skip
     return add
+
+
+def add_method(add: Add) -> None:
+    """Add --method."""
+    add("--method", choices=list(METHODS),
+        help="how experts and gate are combined: calibrated probabilities, or as in the paper (default: "
+        "calibrated)")  # fmt: skip
 
 
 def expert_name(text: str) -> str:

@@ -70,7 +70,9 @@ def run(args: argparse.Namespace) -> int:
             f"row {row}" + _text(chosen.items, i) + (f"   (true class: {truth})" if truth is not None else "")
         )
         console.print(heading)
-        console.print(explanation_text(explanation, i, model.cosmo.operating_point_, args.top))
+        share = model.cosmo.combination_.unseen_share is not None
+        point = model.cosmo.operating_point_
+        console.print(explanation_text(explanation, i, point, args.top, share=share))
         if args.picture:
             path = Path(args.picture)
             stem = path.with_suffix("") if path.suffix in (".png", ".svg") else path

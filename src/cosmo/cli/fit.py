@@ -26,7 +26,8 @@ examples:
   cosmo fit                         the project in this folder
   cosmo fit birds.csv --label species --descriptions species.csv --out birds.cosmo
   cosmo fit requests.csv --text request --label intent --descriptions intents.json
-  cosmo fit pictures --descriptions attributes.csv --unseen lago --gate evidence
+  cosmo fit pictures --descriptions attributes.csv --unseen lago
+  cosmo fit --method paper --gate evidence
 """
 
 _PRINTED = (
@@ -35,6 +36,7 @@ _PRINTED = (
     "seen expert",
     "unseen expert",
     "chosen",
+    "method",
     "gate",
     "operating point",
 )
@@ -56,10 +58,13 @@ def parser() -> argparse.ArgumentParser:
         help="zero-shot expert (default: chosen by the kind of descriptions)")  # fmt: skip
     add("--seen", choices=list(SEEN_EXPERTS), metavar="NAME",
         help="expert for classes with samples (default: logistic; logistic-unit for texts)")  # fmt: skip
+    _options.add_method(add)
     add("--gate", choices=list(GATES), metavar="NAME",
-        help="gate between seen and unseen classes (default: confidence)")  # fmt: skip
+        help="gate of the paper's method (default: confidence)")  # fmt: skip
     add("--seed", type=int, help="seed of the validation split (default 0)")
-    _options.add_worker_options(options, "processes that encode texts and pictures", default=False)
+    _options.add_worker_options(
+        options, "processes that encode texts and pictures and run hold-out rounds", default=False
+    )
     add = _options.group(options, "output")
     add("--out", default="model.cosmo", metavar="FILE", help="file to write (default %(default)s)")
     _options.add_quiet(add)
@@ -86,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
             cache=args.cache,
             on_error="skip" if args.skip else "raise",
             workers=workers,
+            n_jobs=args.jobs,
             report=step.report,
         )
         model.save(out)
@@ -98,11 +104,17 @@ def _print(model: Model) -> None:
     card = model.card()
     console = PlainConsole()
     console.print(card_text({name: card[name] for name in _PRINTED}))
-    percent = {
-        name: f"{100 * card['validation'][name]:.1f}" for name in ("acc_ts", "acc_tr", "acc_h", "ausuc")
-    }
+    validation = card["validation"]
+    if "expected, 90 %" in card:
+        figures = {
+            name: f"{100 * one['mean']:.1f} ({100 * one['low']:.0f} to {100 * one['high']:.0f})"
+            for name, one in card["expected, 90 %"].items()
+        }
+        heading = "Expected on new samples, in percent, with 90 % intervals that allow for new classes:"
+    else:
+        figures = {name: f"{100 * validation[name]:.1f}" for name in ("acc_ts", "acc_tr", "acc_h")}
+        heading = "Validation, on held-out classes and on other samples of the remaining ones, in percent:"
     console.print(
-        "\nValidation, on held-out classes and on other samples of the remaining ones, in percent:\n"
-        f"Acc_ts {percent['acc_ts']} (unseen), Acc_tr {percent['acc_tr']} (seen), "
-        f"Acc_H {percent['acc_h']}, AUSUC {percent['ausuc']}"
+        f"\n{heading}\nAcc_ts {figures['acc_ts']} (unseen), Acc_tr {figures['acc_tr']} (seen), "
+        f"Acc_H {figures['acc_h']}; AUSUC on held-out samples {100 * validation['ausuc']:.1f}"
     )

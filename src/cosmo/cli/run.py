@@ -34,7 +34,7 @@ files written to --out:
   curves.csv     every point of every seen-unseen curve on test
   plane.png      the curves and the chosen points
   report.html    interactive report, one file
-  model.cosmo    the model of the row COSMO, for `cosmo studio`, `cosmo predict`, `cosmo show` ...
+  model.cosmo    the calibrated model (or the paper's, --method paper), for `cosmo studio`, `cosmo predict` ...
 
 examples:
   cosmo run
@@ -49,8 +49,8 @@ def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
     options = _options.make_parser(
         "run",
-        "Train both experts and the gate and evaluate all ways of combining them on test. Every operating\n"
-        "point is chosen on held-out training data.",
+        "Train both experts and the gate and evaluate all ways of combining them on test: those of the paper\n"
+        "and the calibrated method. Every operating point is chosen on held-out training data.",
         _EPILOG.format(
             unseen=_options.list_choices({name: expert.reference for name, expert in UNSEEN_EXPERTS.items()}),
             seen=_options.list_choices(SEEN_EXPERTS),
@@ -64,6 +64,7 @@ def parser() -> argparse.ArgumentParser:
         help="use the folder's original attributes (percentages); methods that need them (see "
         "`cosmo experts`) use them anyway")  # fmt: skip
     add = _options.add_expert_options(options)
+    _options.add_method(add)
     add("--gate", default="confidence", choices=list(GATES), metavar="NAME",
         help="gate of the rows CB-Gating and COSMO (default %(default)s)")  # fmt: skip
     add("--smoothing", default="adaptive", choices=list(SMOOTHINGS),
@@ -105,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
             extra = {"repeats": [e.to_dict() for e in experiments], "summary_percent": means}
         page = write_report(experiments[0], out, summary=summary, extra=extra)
         try:
-            _model(experiments[0]).save(out / "model.cosmo")
+            _model(experiments[0], args.method).save(out / "model.cosmo")
         except ModelError as error:
             step(f"no model.cosmo, the report is complete without it: {error}")
     if args.json:
@@ -128,10 +129,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _model(experiment: Experiment) -> Model:
-    data = experiment.dataset
+def _model(experiment: Experiment, method: str | None) -> Model:
+    """Return the model of the row of a method."""
+    data, calibrated = experiment.dataset, experiment.calibrated
     return Model(
-        experiment.model,
+        experiment.model if calibrated is None or method == "paper" else calibrated,
         summary={
             "data": data.name,
             "samples": len(data.split.trainval),

@@ -80,6 +80,11 @@ def _restore_cosmo(model: Any) -> None:
     if not np.array_equal(experts.seen.classes_, np.arange(len(experts.seen_classes))):
         raise ValueError("the seen expert's labels are not the positions of the seen classes")
     model.descriptions = experts.descriptions
+    calibrated = model.combination_.gate_.log_odds
+    if calibrated != (experts.temperatures is not None):
+        raise ValueError("a calibrated gate needs experts with temperatures, and they need such a gate")
+    if not calibrated:  # Format 1 has no method.
+        model.method = "paper"
 
 
 def _generator_state(expert: Any) -> State:
@@ -125,7 +130,7 @@ KNOWN: dict[str, Known] = {
     "Cosmo": Known("cosmo.classifier._cosmo", "Cosmo", pack=_cosmo_state, restore=_restore_cosmo),
     "RecordedOutputs": Known("cosmo.mixture.outputs", "OutputsSummary"),
     **_classes("cosmo.classifier", "combinations.GatedMixture combinations.OperatingPoint"),
-    **_classes("cosmo.mixture", "curve.CurvePoint"),
+    **_classes("cosmo.mixture", "curve.CurvePoint confidences.Temperatures"),
     # Unseen experts, and what they learn.
     **_classes(
         "cosmo.experts",
@@ -143,7 +148,7 @@ KNOWN: dict[str, Known] = {
         "cosmo.gates",
         "confidence.ConfidenceGate baselines.MaxSoftmaxGate baselines.NoveltyGate odin.OdinGate "
         "leave_out.LeaveOutGate leave_out.LeaveOutEnsemble evidence.EvidenceGate base.ScoreScale "
-        "odin.Logits",
+        "odin.Logits calibrated.CalibratedGate",
     ),
     "Pushes": Known("cosmo.gates.odin", "_Perturbations"),
     "Neighbourhood": Known("cosmo.gates.evidence", "_Neighbourhood"),

@@ -239,12 +239,28 @@ class Model:
             "seen expert": " ".join(repr(experts.seen).split()),
             "unseen expert": type(experts.unseen).__name__,
             "chosen": {name: _plain(value) for name, value in experts.unseen.decided_.items()},
+            "method": cosmo.method,
             "gate": " ".join(repr(cosmo.combination_.gate_).split()),
-            "smoothing": cosmo.smoothing,
-            "operating point": {name: float(value) for name, value in point._asdict().items()},
+            **self._operating_card(),
             "validation": {**curve.at(point.threshold)._asdict(), "ausuc": curve.area},
             "exemplars": 0 if self.exemplars is None else len(self.exemplars.rows),
         }
+
+    def _operating_card(self) -> dict[str, Any]:
+        """Return the entries of the card that depend on the method."""
+        cosmo = self.cosmo
+        point, share = cosmo.operating_point_, cosmo.combination_.unseen_share
+        if share is None:
+            values = {name: float(value) for name, value in point._asdict().items()}
+            return {"smoothing": cosmo.smoothing, "operating point": values}
+        expected = cosmo.expected_scores()
+        figures = {
+            name: {"mean": value, "low": interval.low, "high": interval.high}
+            for (name, value), interval in zip(
+                expected.scores._asdict().items(), expected.intervals, strict=True
+            )
+        }
+        return {"operating point": {"share of unseen samples": share}, "expected, 90 %": figures}
 
     def __str__(self) -> str:
         return card_text(self.card())

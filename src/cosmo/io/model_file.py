@@ -26,7 +26,7 @@ from cosmo.io._packing import Arrays, ModelError, digest, pack, sha256, unpack
 
 __all__ = ["FORMAT_VERSION", "ModelError", "load", "read_card", "save"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 has the paper's method only; both are read
 _TOLERANCE = 1e-3  # of probabilities, between machines and versions of libraries
 _KEY = "cosmo"
 _HEAD, _MIDDLE, _TAIL = '{"sha256":"', '","content":', "}"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cosmo._core.files import write_atomic
 from cosmo._core.parallel import Workers
+from cosmo.classifier._cosmo import METHODS
 from cosmo.data.check import suggest_expert
 from cosmo.data.dataset import DataError
 from cosmo.data.glyphs import write_glyph_images
@@ -68,8 +69,10 @@ class Project:
         Weights of the encoder.
     seen, unseen : str, optional
         Experts by name; by default chosen by the kind of samples and descriptions.
-    gate : str, default="confidence"
-        Gate by name.
+    method : {"calibrated", "paper"}, default="calibrated"
+        See `cosmo.Cosmo`.
+    gate : str, optional
+        Gate of the paper's method by name; by default "confidence".
     test : path, optional
         Labelled samples to evaluate with, in the form of `samples`.
     test_share : float, default=0.0
@@ -91,7 +94,8 @@ class Project:
     weights: Path | None = None
     seen: str | None = None
     unseen: str | None = None
-    gate: str = "confidence"
+    method: Literal["calibrated", "paper"] = "calibrated"
+    gate: str | None = None
     test: Path | None = None
     test_share: float = 0.0
     hold_back: tuple[Hashable, ...] = ()
@@ -108,7 +112,14 @@ class Project:
             make_seen_expert(self.seen)
         if self.unseen is not None:
             make_unseen_expert(self.unseen)
-        make_gate(self.gate)
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
+        if self.gate is not None:
+            make_gate(self.gate)
+            if self.method != "paper":
+                raise ValueError(
+                    f'gate {self.gate!r} is a choice of the paper: set method to "paper" with it'
+                )
 
     def with_options(self, **options: Any) -> Self:
         """Return the project with some options replaced; None keeps an option."""
@@ -183,12 +194,13 @@ class Project:
         cache: str | Path | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         workers: Workers | None = None,
+        n_jobs: int | None = None,
         report: Callable[[int, int], None] = lambda done, total: None,
     ) -> Model:
         """Train a model on the project's samples, `data` or else the result of `load`.
 
-        An interrupted training resumes from the folder `cache`. The other parameters are those of
-        `cosmo.encoders.extract`.
+        An interrupted training resumes from the folder `cache`. `n_jobs` is that of `cosmo.Cosmo`; the other
+        parameters are those of `cosmo.encoders.extract`.
         """
         data = self.load() if data is None else data
         labels = match_labels(data.train.require_labels(self.samples), data.descriptions.index)
@@ -208,7 +220,9 @@ class Project:
             name=self.samples.name,
             seen=make_seen_expert(seen),
             unseen=make_unseen_expert(unseen),
-            gate=make_gate(self.gate),
+            method=self.method,
+            gate=None if self.gate is None else make_gate(self.gate),
+            n_jobs=n_jobs,
             random_state=self.seed,
             cache=cache,
         )

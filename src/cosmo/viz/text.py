@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 
 if TYPE_CHECKING:
     from cosmo.classifier.combinations import OperatingPoint
@@ -330,8 +331,11 @@ def worst_classes_table(found: ModelEvaluation, n_classes: int) -> TextTable:
     return TextTable("worst classes", columns, rows, align="llrrl")
 
 
-def curve_table(curve: SeenUnseenCurve, threshold: float) -> TextTable:
-    """Return points of the curve around a threshold, about five percent of seen accuracy apart."""
+def curve_table(curve: SeenUnseenCurve, threshold: float, *, share: bool = False) -> TextTable:
+    """Return points of the curve around a threshold, about five percent of seen accuracy apart.
+
+    With `share`, thresholds are log-odds and shown as shares of unseen samples.
+    """
     at = curve.at(threshold)
     near = {
         int(np.lexsort((-curve.acc_ts, np.abs(curve.acc_tr - (at.acc_tr + step)).round(9)))[0])
@@ -339,19 +343,25 @@ def curve_table(curve: SeenUnseenCurve, threshold: float) -> TextTable:
     }
     points = {(float(curve.thresholds[k]), *curve.at(float(curve.thresholds[k]))) for k in near}
     points = {one for one in points if one[1:] != tuple(at)} | {(threshold, *at)}
+
+    def show(value: float) -> str:
+        return f"{100 * expit(value):.3g} %" if share else f"{value:.4g}"
+
     rows = [
-        [f"{value:.4g}", *map(_percent, (acc_tr, acc_ts, acc_h)), "<- chosen" if value == threshold else ""]
+        [show(value), *map(_percent, (acc_tr, acc_ts, acc_h)), "<- chosen" if value == threshold else ""]
         for value, acc_ts, acc_tr, acc_h in sorted(points)
     ]
     return TextTable(
-        f"validation, percent; area under the curve (AUSUC) {100 * curve.area:.1f}",
-        ["threshold", "seen (Acc_tr)", "unseen (Acc_ts)", "Acc_H", ""],
+        f"held-out samples, percent; area under the curve (AUSUC) {100 * curve.area:.1f}",
+        ["unseen share" if share else "threshold", "seen (Acc_tr)", "unseen (Acc_ts)", "Acc_H", ""],
         rows,
         align="rrrrl",
     )
 
 
-def explanation_text(explanation: Explanation, i: int, point: OperatingPoint, top: int) -> str:
+def explanation_text(
+    explanation: Explanation, i: int, point: OperatingPoint, top: int, *, share: bool = False
+) -> str:
     """Return the steps from the experts to the prediction of sample `i`, with its `top` classes."""
     table = explanation.table(i)
     prediction = table.iloc[0]
@@ -363,12 +373,23 @@ def explanation_text(explanation: Explanation, i: int, point: OperatingPoint, to
     lines = [
         f"  1. Seen expert:    {best('seen', 'expert')}",
         f"     Unseen expert:  {best('unseen', 'expert')}",
-        f"  2. Gate: p(seen) {1 - explanation.p_unseen[i]:.3f} (score {explanation.gate_score[i]:.3f}, "
-        f"threshold {point.threshold:.3f}, softness {point.softness:g})",
-        f"  3. After smoothing:  {best('seen', 'smoothed')} (seen)",
-        f"                       {best('unseen', 'smoothed')} (unseen)",
-        f"  4. Prediction: {table.index[0]} ({prediction['domain']} class), "
-        f"probability {prediction['result']:.3f}",
     ]
+    domain = f"{table.index[0]} ({prediction['domain']} class), probability {prediction['result']:.3f}"
+    p_seen = 1 - explanation.p_unseen[i]
+    if share:
+        gate = p_seen if prediction["domain"] == "seen" else 1 - p_seen
+        lines += [
+            f"  2. Gate: p(seen) {p_seen:.3f}, with an expected share of unseen samples of "
+            f"{100 * expit(point.threshold):.3g} %",
+            f"  3. Prediction: {domain} = {prediction['expert']:.3f} x {gate:.3f}",
+        ]
+    else:
+        lines += [
+            f"  2. Gate: p(seen) {p_seen:.3f} (score {explanation.gate_score[i]:.3f}, "
+            f"threshold {point.threshold:.3f}, softness {point.softness:g})",
+            f"  3. After smoothing:  {best('seen', 'smoothed')} (seen)",
+            f"                       {best('unseen', 'smoothed')} (unseen)",
+            f"  4. Prediction: {domain}",
+        ]
     listing = table.head(top).to_string(float_format="{:.3f}".format)
     return "\n".join([*lines, "", *(f"     {line}" for line in listing.splitlines()), ""])
