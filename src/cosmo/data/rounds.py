@@ -103,17 +103,13 @@ def deployment_rounds(
     rng = np.random.default_rng(seed)
     in_turn = np.concatenate([rng.permutation(n_seen) for _ in range(-(-n_held * n_rounds // n_seen) + 1)])
     place, sizes = _places(codes, rng)
-    rounds = [
-        _round(codes, _distinct(in_turn[k * n_held :], n_held), offered, k, place, sizes, rng)
-        for k in range(n_rounds)
-    ]
+    rounds = []
+    for k in range(n_rounds):
+        # A class that would be held out twice in this round is the first of the next one.
+        first = np.sort(np.unique(in_turn, return_index=True)[1])[:n_held]
+        rounds.append(_round(codes, in_turn[first], offered, k, place, sizes, rng))
+        in_turn = np.delete(in_turn, first)
     return rounds if halves else [one._replace(halves=[]) for one in rounds]
-
-
-def _distinct(classes: Codes, n: int) -> Codes:
-    """Return the first `n` distinct classes."""
-    first = np.sort(np.unique(classes, return_index=True)[1])
-    return classes[first[:n]]
 
 
 def _places(codes: Codes, rng: np.random.Generator) -> tuple[Codes, Codes]:
@@ -135,7 +131,7 @@ def _round(
     # Each round validates on other rows of a class, as long as there are enough.
     is_val = (place - k * n_val) % sizes < n_val
     if not (is_val & ~held).any():
-        raise ValueError("no class has two rows, so none can be held out for validation; add samples")
+        raise ValueError("too few classes have two rows, one of which could be held out; add samples")
     train = np.flatnonzero(~is_val & ~held)
     few = place < max(1, _MAX_ROWS // len(classes))
     hold_out = HoldOut(train, np.flatnonzero(is_val & ~held), np.flatnonzero(held & few))
