@@ -61,10 +61,8 @@ def run(args: argparse.Namespace) -> int:
 
     floors, by_hand = given("min_seen", "min_unseen"), given("threshold", "softness", "unseen_share")
     is_change = bool(floors or by_hand or args.best or args.samples)
-    if (
-        bool(floors) + bool(by_hand) + args.best + bool(args.samples) > 1
-        or len(by_hand.keys() - {"softness"}) > 1
-    ):
+    kinds = [floors, given("threshold", "softness"), given("unseen_share"), args.best, args.samples]
+    if sum(map(bool, kinds)) > 1:
         raise ValueError(
             "give --best, or --min-seen / --min-unseen, or --unseen-share, or --samples, or --threshold / "
             "--softness"
@@ -75,9 +73,7 @@ def run(args: argparse.Namespace) -> int:
         floors["confidence"] = args.confidence
     model = _options.load_model(args)
     if args.out and not is_change:
-        raise ValueError(
-            "--out needs a choice: add --best, --min-seen, --min-unseen, --unseen-share or --samples"
-        )
+        raise ValueError("--out needs a choice, such as --best, --min-seen or --unseen-share")
     if args.samples:
         rows, _ = _options.encode_samples(args, model, _options.load_samples(args, model))
         estimate = model.cosmo.estimate_share(model.encode(rows))
@@ -85,12 +81,11 @@ def run(args: argparse.Namespace) -> int:
     elif is_change:
         model.cosmo.operate_at(**floors, **by_hand)
     point, curve = model.cosmo.operating_point_, model.cosmo.validation_curve_
+    share = model.cosmo.combination_.unseen_share
     console = PlainConsole()
     if not args.quiet:
-        share = model.cosmo.combination_.unseen_share is not None
-        console.print_table(curve_table(curve, point.threshold, share=share))
+        console.print_table(curve_table(curve, point.threshold, share=share is not None))
     at = curve.at(point.threshold)
-    share = model.cosmo.combination_.unseen_share
     where = f"threshold {point.threshold:.4g}, softness {point.softness:g}"
     if share is not None:
         where = f"expected share of unseen samples {100 * share:.3g} %"

@@ -34,7 +34,7 @@ files written to --out:
   curves.csv     every point of every seen-unseen curve on test
   plane.png      the curves and the chosen points
   report.html    interactive report, one file
-  model.cosmo    the calibrated model (or the paper's, --method paper), for `cosmo studio`, `cosmo predict` ...
+  model.cosmo    the calibrated model (or the paper's: --method paper), for `cosmo studio`, `predict` ...
 
 examples:
   cosmo run
@@ -49,8 +49,8 @@ def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
     options = _options.make_parser(
         "run",
-        "Train both experts and the gate and evaluate all ways of combining them on test: those of the paper\n"
-        "and the calibrated method. Every operating point is chosen on held-out training data.",
+        "Train both experts and the gate and evaluate all ways of combining them on test: those of the\n"
+        "paper and the calibrated method. Every operating point is chosen on held-out training data.",
         _EPILOG.format(
             unseen=_options.list_choices({name: expert.reference for name, expert in UNSEEN_EXPERTS.items()}),
             seen=_options.list_choices(SEEN_EXPERTS),
