@@ -110,6 +110,8 @@ def pooled_temperature(
 ) -> float:
     """Return the temperature of largest weighted likelihood over several sets of classes.
 
+    It is 1 if all have the same likelihood: each sample has equal scores, or one class only.
+
     Parameters
     ----------
     blocks : sequence of (scores, target, weights)
@@ -122,8 +124,9 @@ def pooled_temperature(
     1.82
     """
     parts = [(scores.astype(np.float64), target, weights) for scores, target, weights in blocks]
-    spreads = [scores.std() for scores, _, _ in parts if scores.size]
-    centre = float(np.log(np.mean(spreads) or 1.0))
+    if not any(np.ptp(scores, axis=1).any() for scores, _, _ in parts):
+        return 1.0
+    centre = float(np.log(np.mean([scores.std() for scores, _, _ in parts if scores.size])))
 
     def loss(log_temperature: float) -> float:
         inverse = np.exp(-log_temperature)
