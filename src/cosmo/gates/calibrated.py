@@ -16,6 +16,8 @@ from cosmo.mixture.outputs import ExpertOutputs
 
 __all__ = ["CalibratedGate"]
 
+_LEAST_SPREAD = 1e-6  # of an input, relative to its size; less is rounding
+
 
 class CalibratedGate(Gate):
     """Logistic regression on the confidences of `cosmo.mixture.confidences`.
@@ -67,7 +69,8 @@ class CalibratedGate(Gate):
         weights = domain_weights(outputs) * len(classes)
         self.mean_ = np.average(inputs, axis=0, weights=weights)
         spread = np.sqrt(np.average((inputs - self.mean_) ** 2, axis=0, weights=weights))
-        self.spread_ = np.where(spread > 0, spread, 1.0)
+        varies = spread > _LEAST_SPREAD * np.maximum(1, np.abs(self.mean_))
+        self.spread_ = np.where(varies, spread, 1.0)
         rows = (inputs - self.mean_) / self.spread_
 
         def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
