@@ -32,7 +32,7 @@ def accuracy_on_fresh_classes(dataset: GZSLDataset, gate: str, folds: int, seed:
     X, y, _ = protocol.training()
     held = protocol.training_hold_out()
     known = dataset.descriptions.loc[dataset.seen_classes]
-    model = Cosmo(known, gate=make_gate(gate), folds=folds, random_state=seed)
+    model = Cosmo(known, gate=make_gate(gate), folds=folds, random_state=seed, method="paper")
     model.fit(X[held.seen_train], y[held.seen_train])
     return model.score(X[held.gzsl_val], y[held.gzsl_val])
 

@@ -80,7 +80,9 @@ def test_examples_can_be_made_by_name_and_saved(examples: Any, tmp_path: Path) -
     data = load_glyphs(n_classes=40, samples_per_class=12)
     rows = data.split.trainval
     expert, gate = make_unseen_expert("regression:alpha=1.0,temperature=1.0"), make_gate("margin")
-    model = Cosmo(data.descriptions, unseen=expert, gate=gate).fit(data.features[rows], data.labels[rows])
+    model = Cosmo(data.descriptions, unseen=expert, gate=gate, method="paper").fit(
+        data.features[rows], data.labels[rows]
+    )
     Model(model).save(tmp_path / "model.cosmo")
     again = Model.load(tmp_path / "model.cosmo")
     X = data.features[data.split.test_unseen]

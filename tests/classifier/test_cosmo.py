@@ -69,7 +69,7 @@ def test_probabilities_are_distributions_over_the_table(model, data, test):
 
 @pytest.mark.parametrize("smoothing", ["adaptive", "constant", "none"])
 def test_prediction_is_the_most_probable_class(data, train, test, smoothing):
-    model = Cosmo(data.descriptions, smoothing=smoothing).fit(*train)
+    model = Cosmo(data.descriptions, smoothing=smoothing, method="paper").fit(*train)
     best = model.classes_[model.predict_proba(test[0]).argmax(axis=1)]
     np.testing.assert_array_equal(best, model.predict(test[0]))
 
@@ -139,6 +139,7 @@ def test_the_parts_can_be_exchanged(data, train, test):
         gate=MaxSoftmaxGate(temperature=3.0),
         smoothing="none",
         softnesses=(0.1, 1.0),
+        method="paper",
     ).fit(*train)
     assert model.score(*test) > 0.15
     assert model.operating_point_.softness in (0.1, 1.0)
@@ -153,7 +154,9 @@ def test_two_seen_classes_are_enough(data):
 
 
 def test_open_gate_parameters_are_decided(data, train):
-    model = Cosmo(data.descriptions, gate=ConfidenceGate(k=None, temperatures=None)).fit(*train)
+    model = Cosmo(data.descriptions, gate=ConfidenceGate(k=None, temperatures=None), method="paper").fit(
+        *train
+    )
     assert model.combination_.gate_.k is not None
     assert model.combination_.gate_.temperatures is not None
 
@@ -306,7 +309,7 @@ class TestBadInput:
 
     def test_unknown_smoothing(self, data, train):
         with pytest.raises(ValueError, match="smoothing must be one of none, constant, adaptive"):
-            Cosmo(data.descriptions, smoothing="laplace").fit(*train)
+            Cosmo(data.descriptions, smoothing="laplace", method="paper").fit(*train)
 
     def test_hold_out_of_other_rows(self, data, train):
         held = hold_out([*train[1], *train[1]], seed=0)
@@ -348,7 +351,7 @@ class TestInsideScikitLearn:
         assert search.best_params_["smoothing"] in ("adaptive", "none")
 
     def test_clone_keeps_parameters(self, data):
-        model = clone(Cosmo(data.descriptions, gate=ConfidenceGate(k=3), smoothing="none"))
+        model = clone(Cosmo(data.descriptions, gate=ConfidenceGate(k=3), smoothing="none", method="paper"))
         assert model.gate.k == 3
         assert model.smoothing == "none"
         assert model.descriptions.equals(data.descriptions)
@@ -388,7 +391,7 @@ def test_scikit_learn(estimator, check):
 
 
 def test_folds_train_the_gate_on_every_class_as_unseen(data, train, test, fitted):
-    model = Cosmo(data.descriptions, folds=3).fit(*train)
+    model = Cosmo(data.descriptions, folds=3, method="paper").fit(*train)
     one, three = fitted.combination_.gate_, model.combination_.gate_
     assert (one.weights_ != three.weights_).any()
     assert accuracies(model, test).acc_h > 0.3
@@ -399,4 +402,4 @@ def test_folds_train_the_gate_on_every_class_as_unseen(data, train, test, fitted
 
 def test_too_many_folds(data, train):
     with pytest.raises(ValueError, match="folds must be between 1 and"):
-        Cosmo(data.descriptions, folds=99).fit(*train)
+        Cosmo(data.descriptions, folds=99, method="paper").fit(*train)

@@ -115,7 +115,7 @@ def data() -> GZSLDataset:
 @pytest.fixture(scope="module", params=["adaptive", "constant", "none"])
 def model(request: pytest.FixtureRequest, data: GZSLDataset) -> Cosmo:
     train = data.split.trainval
-    model = Cosmo(data.descriptions, smoothing=request.param)
+    model = Cosmo(data.descriptions, smoothing=request.param, method="paper")
     return model.fit(data.features[train], data.labels[train])
 
 

@@ -84,7 +84,9 @@ def test_everything_else_stays(blobs, gate, seen):
     X, codes = blobs
     table = {c: np.eye(6)[c] + np.eye(6)[(c + 1) % 6] for c in range(6)}
     train = codes < 4
-    model = Cosmo(table, seen=seen, unseen=ESZSL(1.0, 1.0), gate=make_gate(gate)).fit(X[train], codes[train])
+    model = Cosmo(table, seen=seen, unseen=ESZSL(1.0, 1.0), gate=make_gate(gate), method="paper").fit(
+        X[train], codes[train]
+    )
     before = model.experts_
     new = X[codes == 4]
     after = promote(

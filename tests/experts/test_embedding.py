@@ -115,7 +115,9 @@ class TestOutputs:
         assert model.validation_point_.acc_h > 0.6
 
     def test_in_the_classifier(self, task):
-        model = Cosmo(task.table, unseen=FAST, gate=NoveltyGate(), smoothing="none").fit(task.X, task.y)
+        model = Cosmo(task.table, unseen=FAST, gate=NoveltyGate(), smoothing="none", method="paper").fit(
+            task.X, task.y
+        )
         np.testing.assert_allclose(
             model.explain(task.X_new).gate_score, 1 - model.experts_.unseen.novelty(task.X_new)
         )

@@ -21,7 +21,9 @@ def data():
 
 def fitted(data, gate, **options):
     train = data.split.trainval
-    return Cosmo(data.descriptions, gate=gate, **options).fit(data.features[train], data.labels[train])
+    return Cosmo(data.descriptions, gate=gate, **options, method="paper").fit(
+        data.features[train], data.labels[train]
+    )
 
 
 def test_tells_seen_from_unseen_on_test(data):

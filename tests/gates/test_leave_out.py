@@ -195,7 +195,7 @@ def test_stays_on_scale_when_the_number_of_classes_changes():
     """The test stage has more classes than the validation stage; scores must not all be one."""
     data = load_glyphs(n_classes=40, samples_per_class=12)
     train = data.split.trainval
-    model = Cosmo(data.descriptions, gate=LeaveOutGate(epochs=3)).fit(
+    model = Cosmo(data.descriptions, gate=LeaveOutGate(epochs=3), method="paper").fit(
         data.features[train], data.labels[train]
     )
     score = model.combination_.gate_.score(model.outputs(data.features[data.split.test_unseen]))

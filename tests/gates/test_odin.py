@@ -72,7 +72,9 @@ def test_network_seen_expert(data):
     train = data.split.trainval
     seen = MLPClassifier((32,), max_iter=60, alpha=1.0, random_state=0, early_stopping=True)
     gate = OdinGate(temperature=3.0)
-    model = Cosmo(data.descriptions, seen=seen, gate=gate).fit(data.features[train], data.labels[train])
+    model = Cosmo(data.descriptions, seen=seen, gate=gate, method="paper").fit(
+        data.features[train], data.labels[train]
+    )
     pushes = gate.observer().fit(model.experts_.seen, data.features[train], np.zeros(len(train), dtype=int))
     confidence = pushes._confidence(data.features[data.split.test_seen])
     at = [epsilon for _, epsilon in gate.settings()].index
@@ -83,7 +85,7 @@ def test_network_seen_expert(data):
 def test_seen_expert_without_gradient(data):
     train = data.split.trainval
     with pytest.raises(TypeError, match="KNeighborsClassifier does not have; use a linear classifier"):
-        Cosmo(data.descriptions, seen=KNeighborsClassifier(), gate=OdinGate()).fit(
+        Cosmo(data.descriptions, seen=KNeighborsClassifier(), gate=OdinGate(), method="paper").fit(
             data.features[train], data.labels[train]
         )
 
@@ -135,7 +137,9 @@ def data():
 
 def test_chooses_the_best_setting_on_gating_val(data):
     train = data.split.trainval
-    model = Cosmo(data.descriptions, gate=OdinGate()).fit(data.features[train], data.labels[train])
+    model = Cosmo(data.descriptions, gate=OdinGate(), method="paper").fit(
+        data.features[train], data.labels[train]
+    )
     gate = model.combination_.gate_
     assert gate.chosen_ in OdinGate().settings()
     outputs = model.validation_outputs_

@@ -120,8 +120,9 @@ def fit_calibrated(
     cache : Cache, optional
         Stores the choice of parameters.
     """
-    codes = np.unique(encode_labels(y, table.index), return_inverse=True)[1].reshape(-1)
-    known = table[table.index.isin(y)]
+    # By first appearance, so that neither names nor the order of the table matter.
+    codes, classes = pd.factorize(y)
+    known = table.iloc[encode_labels(classes, table.index)]
     if unseen.open_parameters():
         logger.info("choosing the parameters of the unseen expert on held-out classes")
     chosen = unseen.select(X, y, known, held, cache=cache) if unseen.open_parameters() else unseen
@@ -130,7 +131,8 @@ def fit_calibrated(
     rounds = deployment_rounds(
         codes, len(table) - len(known), n_rounds=n_rounds, halves=not unseen.slow, seed=seed
     )
-    calibration = calibrate(run_rounds(seen, chosen, X, y, codes, known, rounds, n_jobs=n_jobs), len(known))
+    scores = run_rounds(seen, chosen, X, y, codes, known, rounds, n_jobs=n_jobs)
+    calibration = calibrate(scores, np.argsort(np.argsort(table.index.get_indexer(classes))))
     logger.info("fitting both experts on all %d rows", len(X))
     pair = ExpertPair.fit(seen, chosen, X, y, table)
     pair = replace(pair, temperatures=calibration.temperatures)
@@ -216,8 +218,15 @@ def _run_round(
     return RoundScores(parts(scores, one.groups), before, after, (len(known), n_more))
 
 
-def calibrate(rounds: Sequence[RoundScores], n_seen: int) -> Calibration:
-    """Fit temperatures and gate, and choose the point of best Acc_H, on the scores of all rounds."""
+def calibrate(rounds: Sequence[RoundScores], columns: Codes) -> Calibration:
+    """Fit temperatures and gate, and choose the point of best Acc_H, on the scores of all rounds.
+
+    Parameters
+    ----------
+    rounds : sequence of RoundScores
+    columns : array of int, shape (n_seen,)
+        Position of each class in the order of the validation outputs.
+    """
     groups = [group for one in rounds for group in one.groups]
     temperatures = fit_temperatures(groups)
     by_round = [[group.outputs(temperatures) for group in one.groups] for one in rounds]
@@ -226,9 +235,9 @@ def calibrate(rounds: Sequence[RoundScores], n_seen: int) -> Calibration:
     spread = float(np.std([gate.bias_on(parts) for parts in by_round], ddof=1)) if len(rounds) > 1 else 0.0
     mixture = GatedMixture(CalibratedGate(), smoothing="none", softnesses=(1.0,))
     mixture.gate_ = gate
-    validation = pool([mixture.summary(one) for one in outputs], groups)
+    validation = pool([mixture.summary(one) for one in outputs], groups, columns)
     mixture.operate_at(validation)
-    trend = _Trend(rounds, n_seen)
+    trend = _Trend(rounds, len(columns))
     if trend.known:
         if trend.size >= _FEWEST:
             logs = trend.extrapolated(lambda parts: float(np.log(_unseen_temperature(parts))))
@@ -283,20 +292,20 @@ class _Trend:
         return self.factor * (quantity(self.after) - quantity(self.before))
 
 
-def pool(summaries: Sequence[OutputsSummary], groups: Sequence[Scores]) -> OutputsSummary:
+def pool(summaries: Sequence[OutputsSummary], groups: Sequence[Scores], columns: Codes) -> OutputsSummary:
     """Return one summary of all rounds.
 
-    Its columns are the seen classes, each in its own role, and then the held-out classes as unseen ones.
+    Its columns are the seen classes in the given order, each in its own role, and then the held-out classes as
+    unseen ones, in the same order.
     """
-    n_seen = 1 + max(int(max(one.seen.max(), one.unseen.max())) for one in groups)
-    held_out = np.unique(np.concatenate([one.unseen for one in groups]))
+    n_seen = len(columns)
+    held_out = np.unique(columns[np.concatenate([one.unseen for one in groups])])
     merged: dict[str, list[NDArray[Any]]] = {}
     for summary, one in zip(summaries, groups, strict=True):
-        place = np.searchsorted(held_out, one.unseen)
-        columns = np.concatenate([one.seen, n_seen + place])
+        seen, place = columns[one.seen], np.searchsorted(held_out, columns[one.unseen])
         parts = {
-            "target": columns[summary.target],
-            "seen_choice": one.seen[summary.seen_choice],
+            "target": np.concatenate([seen, n_seen + place])[summary.target],
+            "seen_choice": seen[summary.seen_choice],
             "unseen_choice": place[summary.unseen_choice],
             "best_seen": summary.best_seen,
             "best_unseen": summary.best_unseen,

@@ -31,8 +31,8 @@ class Explanation:
     p_unseen : array of shape (n_samples,)
         The gate's `p(U)` at the operating point.
     smoothed_seen, smoothed_unseen : arrays like `seen`, `unseen`
-        The experts after smoothing, `p'(y|S)` and `p'(y|U)`; the same as `seen` and `unseen` in the calibrated
-        method, whose result is the product of expert and gate.
+        The experts after smoothing, `p'(y|S)` and `p'(y|U)`. In the calibrated method they are `seen` and
+        `unseen`: the result is the product of expert and gate.
     proba : array of shape (n_samples, n_seen + n_unseen)
         The result, normalised, columns `[seen | unseen]`.
 

@@ -13,7 +13,7 @@ Computation 2002.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,19 +109,26 @@ def estimate_share(
     for k, share in enumerate(_SHARES):
         n = round(share * len(score))
         counts = rng.multinomial(len(score) - n, seen / seen.sum(), size=_DRAWS).astype(np.float64)
-        drawn = rng.integers(len(unseen), size=(_DRAWS, n_unseen))
-        mixed = unseen[drawn].mean(axis=1)
+        mixed = rng.multinomial(n_unseen, np.full(len(unseen), 1 / len(unseen)), size=_DRAWS) @ unseen
         counts += rng.multinomial(n, mixed / mixed.sum(axis=1, keepdims=True))
         shifted = values + error * rng.normal(size=(_DRAWS, 1))
         low[k], high[k] = np.quantile(likeliest_share(shifted, counts), [_TAIL, 1 - _TAIL])
-    possible = _SHARES[(low <= observed) & (observed <= high)]
-    if not len(possible):  # between two of the shares
-        possible = _SHARES[np.argsort(np.abs((low + high) / 2 - observed))[:2]]
-    # The ends lie between the outermost possible shares and the next ones.
-    outer = np.searchsorted(_SHARES, [possible.min(), possible.max()])
-    below, above = _SHARES[max(outer[0] - 1, 0)], _SHARES[min(outer[1] + 1, len(_SHARES) - 1)]
-    ends = (possible.min() + below) / 2, (possible.max() + above) / 2
-    return ShareEstimate(observed, float(min(ends[0], observed)), float(max(ends[1], observed)))
+    # The interval has all shares between whose ends the estimate lies.
+    ends = _crossing(high, observed, "left"), _crossing(low, observed, "right")
+    return ShareEstimate(observed, min(ends[0], observed), max(ends[1], observed))
+
+
+def _crossing(bounds: NDArray[np.float64], estimate: float, side: Literal["left", "right"]) -> float:
+    """Return the share at which bounds, which rise with the share, cross the estimate.
+
+    Of several shares with equal bounds it is the first (left) or the last one (right).
+    """
+    bounds = np.maximum.accumulate(bounds)
+    k = int(np.searchsorted(bounds, estimate, side))
+    if k in (0, len(bounds)):
+        return float(_SHARES[min(k, len(bounds) - 1)])
+    part = (estimate - bounds[k - 1]) / (bounds[k] - bounds[k - 1])
+    return float(_SHARES[k - 1] + part * (_SHARES[k] - _SHARES[k - 1]))
 
 
 def _histogram(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -49,7 +49,7 @@ class EvidenceGate(Gate):
     >>> from cosmo.data import load_glyphs
     >>> data = load_glyphs(n_classes=40, samples_per_class=12)
     >>> train = data.split.trainval
-    >>> model = Cosmo(data.descriptions, gate=EvidenceGate())
+    >>> model = Cosmo(data.descriptions, gate=EvidenceGate(), method="paper")
     >>> model.fit(data.features[train], data.labels[train]).predict(data.features[:2]).shape
     (2,)
     """

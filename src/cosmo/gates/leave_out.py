@@ -59,7 +59,7 @@ class LeaveOutGate(ScaledGate):
     >>> from cosmo.data import load_glyphs
     >>> data = load_glyphs(n_classes=40, samples_per_class=12)
     >>> train = data.split.trainval
-    >>> model = Cosmo(data.descriptions, gate=LeaveOutGate(epochs=2))
+    >>> model = Cosmo(data.descriptions, gate=LeaveOutGate(epochs=2), method="paper")
     >>> model.fit(data.features[train], data.labels[train]).predict(data.features[:2]).shape
     (2,)
     """

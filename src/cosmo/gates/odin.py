@@ -120,7 +120,7 @@ class OdinGate(ScaledGate):
     >>> from cosmo.data import load_glyphs
     >>> data = load_glyphs(n_classes=40, samples_per_class=12)
     >>> train = data.split.trainval
-    >>> model = Cosmo(data.descriptions, gate=OdinGate(temperature=3.0, epsilon=1e-3))
+    >>> model = Cosmo(data.descriptions, gate=OdinGate(temperature=3.0, epsilon=1e-3), method="paper")
     >>> model.fit(data.features[train], data.labels[train]).predict(data.features[:2]).shape
     (2,)
     """
