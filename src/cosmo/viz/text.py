@@ -281,9 +281,9 @@ def summary_table(summary: pd.DataFrame, title: str = "mean of the seeds") -> Te
         means = [f"{row['mean', name]:.1f} ± {row['±', name]:.1f}" for name in measures]
         leads = [f"{row['lead', name]:.1f} ± {row['lead ±', name]:.1f}" for name in measures[2:]]
         rows.append([str(method), *means, *leads])
-    rows[-1][-2:] = ["", ""]  # the lead of COSMO over itself
+    rows[-1][-2:] = ["", ""]  # the lead of the last row over itself
     return TextTable(
-        f"{title}, percent, ± 95 % interval; lead = COSMO minus the row, seed by seed",
+        f"{title}, percent, ± 95 % interval; lead = {rows[-1][0]} minus the row, seed by seed",
         ["method", *measures, "lead Acc_H", "lead AUSUC"],
         rows,
         [MEASURES],

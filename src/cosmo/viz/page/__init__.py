@@ -11,7 +11,7 @@ import io
 import json
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -20,22 +20,22 @@ from numpy.typing import NDArray
 
 import cosmo
 from cosmo._core.files import write_atomic
+from cosmo.classifier._cosmo import Cosmo
 from cosmo.classifier.combinations import GatedMixture
 from cosmo.classifier.ways import CalibratedStacking
-from cosmo.data import GZSLDataset
 from cosmo.evaluation.compare import CandidateResult
 from cosmo.evaluation.evaluate import ModelEvaluation
 from cosmo.evaluation.run import CALIBRATED, Experiment
 from cosmo.io.model import Model, card_text
+from cosmo.mixture.outputs import OutputsSummary
 from cosmo.viz.page.render import (
     FORMAT,
     MAX_THUMBNAILS,
     Arrays,
-    atlas_of_arrays,
-    atlas_of_files,
     read_view,
     render_page,
 )
+from cosmo.viz.page.samples import dataset_samples, item_kind, item_samples
 from cosmo.viz.page.sets import (
     CHOSEN,
     INTERVALS,
@@ -47,6 +47,7 @@ from cosmo.viz.page.sets import (
     set_view,
     way_name,
 )
+from cosmo.viz.reliability import reliability
 from cosmo.viz.text import MEASURES, accuracy_table, confusions_table, run_table, summary_table
 
 __all__ = [
@@ -60,7 +61,6 @@ __all__ = [
 ]
 
 MAX_SAMPLES = 20_000  # of an evaluation; a page with more is slow to open
-_MAX_CHARACTERS = 400  # of a text
 
 
 def write_report(
@@ -70,7 +70,7 @@ def write_report(
     summary: pd.DataFrame | None = None,
     extra: dict[str, Any] | None = None,
 ) -> Path:
-    """Write `results.json`, `curves.csv`, `plane.png` and `report.html`.
+    """Write `results.json`, `curves.csv`, `plane.png`, `reliability.png` and `report.html`.
 
     Each file is replaced atomically.
 
@@ -91,23 +91,28 @@ def write_report(
     """
     from cosmo.viz.plots import ignore_missing_glyphs  # matplotlib is slow to import
     from cosmo.viz.plots.plane import plot_plane
+    from cosmo.viz.plots.reliability import plot_reliability
 
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    figure = plot_plane(experiment.evaluations, title=f"{experiment.dataset.name}: seen-unseen plane")
-    png = io.BytesIO()
-    with ignore_missing_glyphs():
-        figure.savefig(png, format="png", dpi=150)
+    name, main = experiment.dataset.name, _ways(experiment)[-1]
+    curves = reliability(cast(GatedMixture, main.combination), main.outputs)
+    pictures = {"plane.png": plot_plane(experiment.evaluations, title=f"{name}: seen-unseen plane")}
+    pictures["reliability.png"] = plot_reliability(curves, title=f"{name}: {main.name}, on test")
     page = render_page(experiment_view(experiment, summary))
     results = {**experiment.to_dict(), **(extra or {})}
     columns = ["thresholds", "acc_ts", "acc_tr", "acc_h"]
-    curves = pd.concat(
+    points = pd.concat(
         pd.DataFrame({"method": one.name, **{name: getattr(one.curve, name) for name in columns}})
         for one in experiment.evaluations
     ).rename(columns={"thresholds": "threshold"})
     write_atomic(target / "results.json", json.dumps(results, indent=2).encode())
-    write_atomic(target / "curves.csv", curves.to_csv(index=False, lineterminator="\r\n").encode())
-    write_atomic(target / "plane.png", png.getvalue())
+    write_atomic(target / "curves.csv", points.to_csv(index=False, lineterminator="\r\n").encode())
+    for file, figure in pictures.items():
+        png = io.BytesIO()
+        with ignore_missing_glyphs():
+            figure.savefig(png, format="png", dpi=150)
+        write_atomic(target / file, png.getvalue())
     write_atomic(target / "report.html", page.encode())
     return target / "report.html"
 
@@ -134,20 +139,11 @@ def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None)
     if summary is not None:
         tables.append(summary_table(summary).page("Curves and samples are those of the first seed."))
     arrays = Arrays()
-    ways = [
-        Way(name, rule, test, experiment.model.validation_outputs_)
-        for name, rule in experiment.fitted.items()
-    ]
-    if experiment.calibrated is not None:
-        other = experiment.calibrated
-        ways.append(
-            Way(CALIBRATED, other.combination_, experiment.calibrated_test, other.validation_outputs_)
-        )
     rows = np.concatenate([np.sort(data.split.test_seen), np.sort(data.split.test_unseen)])
     one = set_view(
         arrays,
         data.name,
-        ways,
+        _ways(experiment),
         test.classes,
         facts=[
             ("samples", f"{about['samples']}, of which {len(test)} are for test"),
@@ -162,10 +158,11 @@ def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None)
             ("gate", f"{settings['gate']}: {_detection(facts, 'gate')}"),
             ("max-softmax", f"for comparison: {_detection(facts, 'max_softmax')}"),
             ("smoothing", settings["smoothing"]),
+            *_calibrated_facts(experiment.calibrated),
             ("seed", str(settings["seed"])),
         ],
         tables=tables,
-        samples=_dataset_samples(data, rows),
+        samples=dataset_samples(data, rows),
     )
     lead = (
         f"{about['samples']} samples with {about['features']} features; {about['seen_classes']} seen "
@@ -173,6 +170,27 @@ def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None)
         f"attributes only. {CHOSEN}"
     )
     return _view("run", f"Generalized zero-shot learning on {data.name}", lead, arrays, [one])
+
+
+def _ways(experiment: Experiment) -> list[Way]:
+    """Return all ways of a run; the last one is the calibrated method if the run has it."""
+    ways = [
+        Way(name, rule, experiment.test, experiment.model.validation_outputs_)
+        for name, rule in experiment.fitted.items()
+    ]
+    other = experiment.calibrated
+    if other is not None:
+        ways.append(
+            Way(CALIBRATED, other.combination_, experiment.calibrated_test, other.validation_outputs_)
+        )
+    return ways
+
+
+def _calibrated_facts(model: Cosmo | None) -> list[tuple[str, str]]:
+    if model is None:
+        return []
+    share = as_percent(model.combination_.unseen_share)
+    return [("calibrated method", f"expected share of unseen samples {share}; no smoothing")]
 
 
 def _detection(facts: Mapping[str, float | None], gate: str) -> str:
@@ -214,7 +232,10 @@ def model_view(
     arrays = Arrays()
     if evaluation is None:
         one = _validation_set(arrays, model, facts)
-        title, what = str(card.get("data") or "model"), "Validation stage, with held-out classes as unseen"
+        title, what = (
+            str(card.get("data") or "model"),
+            "Held-out samples, with held-out classes as unseen",
+        )
     else:
         one = _evaluation_set(arrays, model, evaluation, facts, name, items, spread=kind == "evaluation")
         title, what = name, f"Evaluated on {len(evaluation.predictions)} samples"
@@ -228,13 +249,24 @@ def model_view(
 
 
 def _validation_set(arrays: Arrays, model: Model, facts: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return curve and gate of the validation stage; its file has no class names and probabilities."""
+    """Return curve and gate on held-out samples; a model file has no probabilities of all classes."""
     fitted = model.cosmo.combination_
     record = fitted.summary(model.cosmo.validation_outputs_)
-    classes = [f"seen class {k + 1}" for k in range(record.n_seen)]
-    classes += [f"held-out class {k + 1}" for k in range(record.n_unseen)]
     way = Way("COSMO", fitted, record, record)
+    classes = _validation_classes(model, record)
     return {**set_view(arrays, "validation", [way], classes, facts=facts), "stage": "validation"}
+
+
+def _validation_classes(model: Model, record: OutputsSummary) -> list[str]:
+    """Return the names of the columns as far as they are known: those of hold-out rounds."""
+    rounds = model.cosmo.combination_.unseen_share is not None
+    names = list(map(str, model.cosmo.seen_classes_))
+    seen, held_out = names, [f"{name} (held out)" for name in names]
+    if not rounds or record.n_seen != len(names):
+        seen = [f"seen class {k + 1}" for k in range(record.n_seen)]
+    if not rounds or record.n_unseen != len(names):
+        held_out = [f"held-out class {k + 1}" for k in range(record.n_unseen)]
+    return seen + held_out
 
 
 def _evaluation_set(
@@ -248,7 +280,7 @@ def _evaluation_set(
     spread: bool,
 ) -> dict[str, Any]:
     rows = evenly_spaced(len(evaluation.outputs), MAX_SAMPLES)
-    if spread and _item_kind(model, items) == "images":
+    if spread and item_kind(model, items) == "images":
         first = evenly_spaced(len(rows), MAX_THUMBNAILS)
         rows = np.concatenate([rows[first], np.delete(rows, first)])
     outputs = evaluation.outputs[rows]
@@ -270,7 +302,7 @@ def _evaluation_set(
             confusions_table(evaluation).page(),
         ],
         descriptions=model.texts,
-        samples=_item_samples(model, items, rows),
+        samples=item_samples(model, items, rows),
     )
 
 
@@ -351,33 +383,3 @@ def paper_view(sets: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any
 def _view(kind: str, title: str, lead: str, arrays: Arrays, sets: list[dict[str, Any]]) -> dict[str, Any]:
     head = {"format": FORMAT, "kind": kind, "title": title, "lead": lead, "version": cosmo.__version__}
     return {**head, "arrays": arrays.entries, "sets": sets}
-
-
-def _dataset_samples(data: GZSLDataset, rows: NDArray[np.intp]) -> dict[str, Any]:
-    names = None if data.sample_names is None else [_short(data.sample_names[row]) for row in rows]
-    texts = None if data.texts is None else [str(data.texts[row])[:_MAX_CHARACTERS] for row in rows]
-    pictures = None if data.images is None else atlas_of_arrays(np.asarray(data.images)[rows])
-    return {"names": names, "texts": texts, "pictures": pictures}
-
-
-def _item_kind(model: Model, items: Any) -> str | None:
-    """Return "text" or "images" if the samples can be shown, else None."""
-    if items is None or model.encoder_name is None or isinstance(items, np.ndarray | pd.DataFrame):
-        return None
-    return model.encoder.kind if all(isinstance(one, str | PurePath) for one in items) else None
-
-
-def _item_samples(model: Model, items: Any, rows: NDArray[np.intp]) -> dict[str, Any] | None:
-    """Return the texts or thumbnails of samples before encoding."""
-    kind = _item_kind(model, items)
-    if kind is None:
-        return None
-    shown = [items[row] for row in rows]
-    if kind == "text":
-        return {"texts": [text[:_MAX_CHARACTERS] for text in shown]}
-    return {"names": [_short(path) for path in shown], "pictures": atlas_of_files(shown)}
-
-
-def _short(path: Any) -> str:
-    """Return the last two parts of a path; the rest of it is private."""
-    return "/".join(PurePath(str(path)).parts[-2:])

@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 from cosmo.classifier.combinations import Combination, GatedMixture
 from cosmo.data.splits import gating_split
 from cosmo.gates import ConfidenceGate, Gate
+from cosmo.gates.calibrated import CalibratedGate
 from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc
+from cosmo.mixture.confidences import CONFIDENCES
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.viz.page.render import Arrays, to_json_value
+from cosmo.viz.reliability import reliability
 from cosmo.viz.text import MEASURES, Cell, TextTable
 
 _TOP = 5  # classes of each expert in a walk-through
@@ -97,6 +100,7 @@ def set_view(
         "points": to_json_value(list(points)),
         "gates": _gates(arrays, [way for way in ways if way.family == main.family], main),
         "walk": _walk(arrays, main, code),
+        "calibration": _calibration(main),
     }
 
 
@@ -113,6 +117,7 @@ def _curve(arrays: Arrays, way: Way, code: str, *, main: bool) -> dict[str, Any]
         **{name: float(value) for name, value in rule.operating_point_._asdict().items()},
         "smoothing": rule.smoothing if gated else None,
         "hard": gated and rule.hard,
+        "share": gated and rule.unseen_share is not None,
         "chosen_on": "validation" if fixed is None else f"no data (fixed at {fixed:g})",
         "main": main,
     }
@@ -131,6 +136,7 @@ def _gates(arrays: Arrays, ways: Sequence[Way], main: Way) -> list[dict[str, Any
                 "name": _gate_name(gate),
                 "scores": scores,
                 "threshold": float(way.combination.operating_point_.threshold),
+                "share": gate.log_odds,
                 "note": _gate_note(way.combination, way.validation),
                 "weights": _gate_weights(gate),
                 "main": way is main,
@@ -147,18 +153,25 @@ def _gate_name(gate: Gate) -> str:
 def _gate_note(mixture: GatedMixture, validation: Any) -> str:
     if validation is None:
         return ""
-    part = gating_split(len(validation))[1]
+    # The calibrated gate is fitted on all rounds.
+    name = "Hold-out rounds" if mixture.gate_.log_odds else "Gating-Val"
+    part = np.arange(len(validation)) if mixture.gate_.log_odds else gating_split(len(validation))[1]
     is_seen = validation.is_seen[part]
     if is_seen.all() or not is_seen.any():
-        return "Gating-Val has samples of one domain only."
+        return f"{name}: samples of one domain only."
     score = mixture.gate_score(validation)[part]
     return (
-        f"Gating-Val: AUC {100 * gate_auc(is_seen, score):.1f}, "
+        f"{name}: AUC {100 * gate_auc(is_seen, score):.1f}, "
         f"FPR at 95 % TPR {100 * fpr_at_tpr(is_seen, score):.1f}"
     )
 
 
 def _gate_weights(gate: Gate) -> dict[str, Any] | None:
+    """Return the weights for "seen" with their inputs, and which of these are of the seen expert."""
+    if isinstance(gate, CalibratedGate):
+        labels, inputs = list(CONFIDENCES), "standardised confidences"
+        seen = [True, *[False] * (len(labels) - 1)]
+        return {"labels": labels, "values": to_json_value(-gate.weights_), "seen": seen, "inputs": inputs}
     if not isinstance(gate, ConfidenceGate) or gate.k is None or gate.temperatures is None:
         return None
     ranks = range(1, gate.k + 1)
@@ -168,7 +181,9 @@ def _gate_weights(gate: Gate) -> dict[str, Any] | None:
         for t in gate.temperatures
         for rank in ranks
     ]
-    return {"labels": labels, "values": to_json_value(gate.weights_)}
+    seen = [label.startswith("seen") for label in labels]
+    inputs = "the sorted outputs of each expert"
+    return {"labels": labels, "values": to_json_value(gate.weights_), "seen": seen, "inputs": inputs}
 
 
 def _walk(arrays: Arrays, way: Way, code: str) -> dict[str, Any] | None:
@@ -188,6 +203,20 @@ def _walk(arrays: Arrays, way: Way, code: str) -> dict[str, Any] | None:
             f"{side}_proba": arrays.add(largest, "f4"),
         }
     return walk
+
+
+def _calibration(way: Way) -> dict[str, Any] | None:
+    """Return the reliability of the probabilities, and the expected and actual share of unseen samples."""
+    mixture, outputs = way.combination, way.outputs
+    if not isinstance(mixture, GatedMixture):
+        return None
+    curves = reliability(mixture, outputs)
+    return {
+        "expected": mixture.unseen_share,
+        "actual": float((~outputs.is_seen).mean()),
+        "samples": len(outputs),
+        "curves": [{"name": name, **curve.to_dict()} for name, curve in curves.items()],
+    }
 
 
 def _best(proba: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:

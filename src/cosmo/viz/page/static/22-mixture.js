@@ -21,7 +21,10 @@ function mixed(value, mass, n, own, smoothing, weight) {
   return own * (smoothing === "constant" ? (1 - weight) * conditional + weight / n : conditional);
 }
 
-/** All steps from both experts to the prediction, for one row {score, seen_mass, ..., flip, seen, unseen}. */
+/**
+ * All steps from both experts to the prediction, for one row {score, seen_mass, ..., flip, seen, unseen}.
+ * Without smoothing, `expert` is a distribution over the classes of its domain.
+ */
 function stepsOf(row, { threshold, softness, priorWeight, smoothing, hard, nSeen, nUnseen }) {
   const pUnseen = gateProbability(row.score, { threshold, softness, hard });
   const total = smoothing === "adaptive"
@@ -29,7 +32,7 @@ function stepsOf(row, { threshold, softness, priorWeight, smoothing, hard, nSeen
     : 1;
   const side = (codes, proba, mass, n, own, seen) => Array.from(codes, (code, j) => ({
     code, seen,
-    expert: proba[j],
+    expert: smoothing === "none" ? share(proba[j], mass, n) : proba[j],
     before: mixed(proba[j], mass, n, own, "none", 0),
     after: mixed(proba[j], mass, n, own, smoothing, priorWeight) / total,
   }));

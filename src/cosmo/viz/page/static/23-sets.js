@@ -53,8 +53,8 @@ function rowOf(set, i) {
 
 /** The parameters of the prediction at the operating point of the main curve. */
 function ruleOf({ curves, main, nSeen, nUnseen }) {
-  const { now, softness, prior_weight, smoothing, hard } = curves[main];
-  return { threshold: now, softness, priorWeight: prior_weight, smoothing, hard, nSeen, nUnseen };
+  const { now, softness, prior_weight, smoothing, hard, share } = curves[main];
+  return { threshold: now, softness, priorWeight: prior_weight, smoothing, hard, share, nSeen, nUnseen };
 }
 
 /** The verdict of every sample at the current operating point of the main curve. */

@@ -23,6 +23,10 @@ const fixed = (value, digits) => (value + 1e-9).toFixed(digits).replace(/^-(0\.?
 
 const percent = (share, digits = 1) => (Number.isFinite(share) ? fixed(100 * share, digits) : "–");
 
+/** A share as percent; one that is not exactly zero or one is not written as such. */
+const shareText = (share) => (share > 0 && share < 5e-4 ? "<0.1 %" : share < 1 && share > 1 - 5e-4 ? ">99.9 %"
+  : `${percent(share)} %`);
+
 /** A number with a few significant digits, never in a form that hides its size. */
 function short(value, digits = 3) {
   if (value === Infinity) return "∞";

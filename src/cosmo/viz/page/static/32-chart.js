@@ -93,11 +93,11 @@ const barText = (value) => (value > 0 && value < 1e-3 ? "<0.001" : short(value))
 /**
  * Horizontal bars. Each row: {label, seen, values: [{value, hollow}], note, strong}; a second value goes below the first.
  */
-function barChart({ width, rows, label, max, text = barText }) {
+function barChart({ width, rows, label, max, widest = 240, text = barText }) {
   const many = Math.max(1, ...rows.map((row) => row.values.length));
   const thick = many > 1 ? 9 : 14, height = many * (thick + 2) + 8;
   const longest = Math.max(0, ...rows.map((row) => row.label.length + (row.note?.length ?? 0)));
-  const left = Math.min(Math.max(70, 30 + 7.4 * longest), 240, width * 0.42), right = 58;
+  const left = Math.min(Math.max(70, 30 + 7.4 * longest), widest, width * 0.42), right = 58;
   const span = Math.max(20, width - left - right);
   const low = Math.min(0, ...rows.flatMap((row) => row.values.map((one) => one.value)));
   const high = max ?? Math.max(1e-12, ...rows.flatMap((row) => row.values.map((one) => one.value)));

@@ -22,6 +22,11 @@ function operateAtPoint(k) {
   operateAt(thresholds[Math.max(0, Math.min(thresholds.length - 1, k))]);
 }
 
+/** The operating point of a calibrated curve or gate is shown as the share of unseen samples that it expects. */
+const pointTerm = ({ share }) => (share ? "share of unseen samples" : "threshold");
+const pointValue = ({ share }, threshold) => (share ? shareText(1 / (1 + Math.exp(-threshold))) : short(threshold));
+const pointPhrase = (curve, threshold) => `${pointTerm(curve)} ${pointValue(curve, threshold)}`;
+
 const fullName = ({ name, family }) => (family && !name.includes(family) ? `${family}: ${name}` : name);
 
 /** The accuracies and the counts between domains of a curve at its current operating point. */
@@ -49,6 +54,6 @@ const fileName = (what) => () => `${state.set.name} ${what}`.replace(/[^\p{L}\p{
 /** Description of the operating point for screen readers and the slider. */
 function pointText(curve) {
   const { accTs, accTr, accH } = pointOf(curve);
-  return `${fullName(curve)}, threshold ${short(curve.now)}: `
+  return `${fullName(curve)}, ${pointPhrase(curve, curve.now)}: `
     + `Acc_ts ${percent(accTs)} %, Acc_tr ${percent(accTr)} %, Acc_H ${percent(accH)} %`;
 }

@@ -23,13 +23,13 @@ const gateView = {
 
     const spread = figure({
       title: "Scores of the gate", file: fileName("gate scores"),
-      caption: "High scores: seen. Shares of the samples of each domain. Drag the threshold, or use the arrow keys.",
+      caption: "High scores: seen. Shares of the samples of each domain. Drag the line, or use the arrow keys.",
       draw: (width) => {
         const { low, high, seen, unseen } = histogram, step = (high - low) / BINS;
         const top = 100 * Math.max(...seen, ...unseen) * 1.06;
         bars = chart({
           width, height: Math.round(Math.min(360, Math.max(240, width * 0.55))), x: [low, high], y: [0, top],
-          role: "group", xLabel: "gate score", yLabel: "share of samples (%)",
+          role: "group", xLabel: gate.share ? "log-odds of seen, if half of all samples are seen" : "gate score", yLabel: "share of samples (%)",
           label: `Histogram of the scores of ${gate.name} for samples of seen and of unseen classes`,
         });
         const { root, X, Y } = bars;
@@ -46,10 +46,12 @@ const gateView = {
             svg("text", { x: keyX + 28, y: 24 + 17 * j }, `${kind} classes`));
         }
         line = svg("g", {
-          role: "slider", tabindex: 0, class: "handle", "aria-label": "threshold of the gate", keydown,
+          role: "slider", tabindex: 0, class: "handle", keydown,
+          "aria-label": gate.share ? "expected share of unseen samples" : "threshold of the gate",
           "aria-valuemin": low, "aria-valuemax": high,
         }, svg("rect", { x: -12, width: 24, y: bars.margin.top, height: bars.h, class: "reach", "data-tool": "reach" }),
-        svg("line", { y1: bars.margin.top, y2: bars.margin.top + bars.h }), svg("path", { class: "arrow" }));
+        svg("line", { y1: bars.margin.top, y2: bars.margin.top + bars.h }), svg("path", { class: "arrow" }),
+        svg("text", { y: bars.margin.top + 46, class: "label" }));
         root.append(line);
         draggable(root, (px) => move(Math.min(high, Math.max(low, bars.toX(px)))));
         place();
@@ -99,13 +101,14 @@ const gateView = {
       table: () => [["fpr", "tpr"], ...(roc ? roc.fpr.map((value, j) => [value, roc.tpr[j]]) : [])],
     });
 
+    const inputs = el("span");
     const learned = () => (gate.weights?.labels ?? []).map((label, j) => [label, gate.weights.values[j]]);
     const weights = figure({
       title: "Weights of the gate", file: fileName("gate weights"),
-      caption: "A positive weight raises the probability of seen. Inputs are the sorted outputs of each expert.",
+      caption: el("span", {}, "A positive weight raises the probability of seen. Inputs are ", inputs, "."),
       draw: (width) => barChart({
-        width, label: "Weights of the gate",
-        rows: learned().map(([label, value]) => ({ label, seen: !label.startsWith("unseen"), values: [{ value }] })),
+        width, label: "Weights of the gate", widest: 360,
+        rows: learned().map(([label, value], j) => ({ label, seen: gate.weights.seen[j], values: [{ value }] })),
       }),
       table: () => [["input", "weight"], ...learned()],
     });
@@ -117,17 +120,19 @@ const gateView = {
       numbers.replaceChildren(
         termOf("AUC", roc ? `${percent(aucOf(roc))} %` : "–"),
         termOf("FPR at 95 % TPR", roc ? `${percent(fprAt(roc))} %` : "–"),
-        termOf("threshold", short(threshold())),
+        termOf(gate.share ? "expected share of unseen samples" : "threshold", pointValue(gate, threshold())),
         termOf("seen predicted seen, TPR", `${percent(tpr)} %`),
         termOf("unseen predicted seen, FPR", `${percent(fpr)} %`));
       const outside = threshold() < histogram.low || threshold() > histogram.high;
       const curve = set.curves[set.main];
       note.textContent = gate.note ?? "";
+      setText(inputs, gate.weights?.inputs ?? "");
       about.textContent = [
-        gate.linked && !curve.hard ? `The threshold is that of ${curve.name}. With a softness of `
-          + `${tickText(curve.softness)} the prediction depends on the gate and on the experts: `
-          + "square, both; ring, the gate alone." : "",
-        outside ? "The threshold is beyond all scores: the gate alone would give every sample to one expert." : "",
+        gate.linked && gate.share ? "The line is at the log-odds of the share: to its left p(U) is above 50 %." : "",
+        gate.linked && !curve.hard ? `The ${pointTerm(gate)} is that of ${curve.name}. `
+          + `${curve.share ? "The" : `With a softness of ${tickText(curve.softness)} the`} prediction depends on the `
+          + "gate and on the experts: square, both; ring, the gate alone." : "",
+        outside ? "The line is beyond all scores: the gate alone would give every sample to one expert." : "",
       ].filter(Boolean).join(" ");
     };
 
@@ -147,9 +152,13 @@ const gateView = {
         const now = threshold(), { low, high } = histogram, x = bars.X(Math.min(high, Math.max(low, now)));
         line.setAttribute("transform", `translate(${x} 0)`);
         line.setAttribute("aria-valuenow", now);
-        line.setAttribute("aria-valuetext", `threshold ${short(now)}`);
+        line.setAttribute("aria-valuetext", pointPhrase(gate, now));
         const middle = bars.margin.top + bars.h / 2, way = now > high ? 1 : now < low ? -1 : 0;
-        line.lastChild.setAttribute("d", way ? `M${-way * 2} ${middle - 6}l${way * 10} 6l${-way * 10} 6z` : "");
+        const [arrow, label] = [...line.children].slice(-2), right = x > bars.margin.left + 0.6 * bars.w;
+        setText(label, `${gate.share ? "share" : "threshold"} ${pointValue(gate, now)}`);
+        label.setAttribute("x", right ? -8 : 8);
+        label.setAttribute("text-anchor", right ? "end" : "start");
+        arrow.setAttribute("d", way ? `M${-way * 2} ${middle - 6}l${way * 10} 6l${-way * 10} 6z` : "");
       }
       if (dots && rocArea) {
         const [tpr, fpr] = rates();

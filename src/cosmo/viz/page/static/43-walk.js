@@ -2,10 +2,12 @@
 
 /**
  * Draws the steps of one row; `names` are those of the codes, `rule` is from ruleOf, `truth` may be null (unknown).
+ * Without smoothing, the bars of gate and experts multiply to those of the result.
  * Returns the elements and a function that redraws them for another row.
  */
-function walkFigures(file) {
+function walkFigures(file, { smoothing }) {
   let now = null; // {row, rule, names, truth, steps}
+  const smoothed = smoothing !== "none", given = smoothed ? "," : " |";
   const named = (one) => now.names[one.code] ?? `class ${one.code}`;
   const noted = (one) => (one.code === now.truth ? " ✓" : "");
   const bars = (width, list, label, pick, options = {}) => barChart({
@@ -18,25 +20,28 @@ function walkFigures(file) {
   const largest = () => Math.max(0.02, now.steps.seen[0].expert, now.steps.unseen[0].expert);
   const expert = (title, key, name) => figure({
     title, file: () => file(name),
-    draw: (width) => bars(width, now.steps[key], title, (one) => [{ value: one.expert }], { max: largest() }),
+    draw: (width) => bars(width, now.steps[key], title, (one) => [{ value: one.expert }],
+      { max: largest(), text: smoothed ? barText : shareText }),
     table: () => [["class", "probability"], ...now.steps[key].map((one) => [named(one), one.expert])],
   });
   const both = () => [...now.steps.seen, ...now.steps.unseen].sort((a, b) => b.after - a.after).slice(0, 8);
 
-  const seen = expert("Seen expert: p(y, S)", "seen", "seen-expert");
-  const unseen = expert("Unseen expert: p(y, U)", "unseen", "unseen-expert");
+  const seen = expert(`Seen expert: p(y${given} S)`, "seen", "seen-expert");
+  const unseen = expert(`Unseen expert: p(y${given} U)`, "unseen", "unseen-expert");
   const gate = figure({
     title: "Gate: p(S) and p(U)", file: () => file("gate"),
     draw: (width) => drawGate(width, now),
     table: () => [["score", "threshold", "p(unseen)"], [now.row.score, now.rule.threshold, now.steps.pUnseen]],
   });
+  const stages = smoothed ? ["before", "after"] : ["after"];
   const result = figure({
-    title: "Result before and after smoothing", file: () => file("result"),
-    draw: (width) => bars(width, both(), "Probability before and after smoothing",
-      (one) => [{ value: one.before, hollow: true }, { value: one.after }], { text: (value) => `${percent(value)} %` }),
-    table: () => [["class", "domain", "before smoothing", "after smoothing"],
+    title: smoothed ? "Result before and after smoothing" : "Result: p(y)", file: () => file("result"),
+    draw: (width) => bars(width, both(), smoothed ? "Probability before and after smoothing" : "Probability",
+      (one) => stages.map((stage) => ({ value: one[stage], hollow: stage === "before" })),
+      { text: smoothed ? (value) => `${percent(value)} %` : shareText }),
+    table: () => [["class", "domain", ...(smoothed ? ["before smoothing", "after smoothing"] : ["probability"])],
       ...[...now.steps.seen, ...now.steps.unseen].map((one) =>
-        [named(one), one.seen ? "seen" : "unseen", one.before, one.after])],
+        [named(one), one.seen ? "seen" : "unseen", ...stages.map((stage) => one[stage])])],
   });
   const masses = el("p", { class: "hint" });
   const notes = el("p", { class: "hint" });
@@ -51,14 +56,14 @@ function walkFigures(file) {
       const steps = stepsOf(row, rule);
       now = { row, rule, names, truth, steps };
       for (const one of [seen, unseen, gate, result]) one.redraw();
-      masses.textContent = "The best classes of each expert. The probabilities of all its classes sum to "
-        + `${barText(row.seen_mass)} for the seen expert and ${barText(row.unseen_mass)} for the unseen expert.`
+      masses.textContent = `The best classes of each expert. The probabilities of all its classes sum to ${smoothed
+        ? `${barText(row.seen_mass)} for the seen expert and ${barText(row.unseen_mass)} for the unseen expert` : "1"}.`
         + `${truth === null ? "" : " ✓ marks the true class."}`;
       notes.textContent = {
         adaptive: "Adaptive smoothing: each expert gets a uniform share, which is larger the lower the probability of its domain. "
           + "Hollow: before; filled: after.",
         constant: `Constant smoothing with weight ${short(rule.priorWeight)}. Hollow: before; filled: after.`,
-        none: "No smoothing: before and after are the same.",
+        none: "p(y) = p(y | S) · p(S) for a seen class and p(y | U) · p(U) for an unseen one.",
       }[rule.smoothing] ?? "";
       return steps;
     },
@@ -68,7 +73,8 @@ function walkFigures(file) {
 /** The gate's probabilities as one bar, split between the domains. */
 function drawGate(width, { row, rule, steps }) {
   const span = width - 2, split = 1 + span * (1 - steps.pUnseen);
-  const text = `score ${short(row.score)}, threshold ${short(rule.threshold)}, softness ${tickText(rule.softness)}`;
+  const text = rule.share ? `log-odds of seen ${short(row.score)} at equal shares; ${pointPhrase(rule, rule.threshold)}`
+    : `score ${short(row.score)}, threshold ${short(rule.threshold)}, softness ${tickText(rule.softness)}`;
   const root = svg("svg", {
     width, height: 64, viewBox: `0 0 ${width} 64`, role: "img",
     "aria-label": `gate: ${text}, p(unseen) ${percent(steps.pUnseen)} %`,
@@ -94,7 +100,7 @@ const walkView = {
   build(panel) {
     const { set } = state;
     let verdicts = null, at = null, filter = "all";
-    const figures = walkFigures((what) => fileName(`sample ${state.sample + 1} ${what}`)());
+    const figures = walkFigures((what) => fileName(`sample ${state.sample + 1} ${what}`)(), ruleOf(set));
     const go = (i) => {
       state.sample = Math.max(0, Math.min(set.n - 1, i));
       changed();
@@ -109,13 +115,15 @@ const walkView = {
       type: "number", min: 1, max: set.n, "aria-label": "sample number",
       change: () => go(Math.round(Number(number.value) || 1) - 1),
     });
+    const filters = Object.keys(WALK_FILTERS).filter((key) =>
+      set.walk.smoothing !== "none" || !["fixed", "broke"].includes(key));
     const chooser = el("select", { "aria-label": "samples to walk through", change: () => {
       filter = chooser.value;
       if (!passes(filter, verdicts[state.sample])) {
         const first = verdicts.findIndex((verdict) => passes(filter, verdict));
         if (first >= 0) go(first);
       }
-    } }, Object.keys(WALK_FILTERS).map((key) => el("option", { value: key }, WALK_FILTERS[key])));
+    } }, filters.map((key) => el("option", { value: key }, WALK_FILTERS[key])));
     const button = (text, label, way, which) => el("button", {
       type: "button", "aria-label": label, title: label, click: () => seek(way, which ?? filter),
     }, text);
@@ -165,7 +173,7 @@ function sampleHead(set, i, steps, verdict) {
       termOf("true class", set.names[truth], " ", domainTag(truth < set.nSeen)),
       termOf("prediction", el("strong", {}, set.names[steps.predicted]), " ", domainTag(!steps.toUnseen)),
       termOf("probability", `${percent(steps.probability)} %`),
-      termOf("without smoothing", set.names[steps.predictedBefore]),
+      set.walk.smoothing !== "none" && termOf("without smoothing", set.names[steps.predictedBefore]),
       termOf("verdict", verdictTag(verdict))),
   ].filter(Boolean);
 }

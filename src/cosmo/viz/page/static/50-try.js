@@ -7,7 +7,7 @@ const tryView = {
   available: (set, live) => live !== null && set.curves.length > 0,
   build(panel) {
     const { set, live } = state;
-    const figures = walkFigures((what) => fileName(`trial ${what}`)());
+    const figures = walkFigures((what) => fileName(`trial ${what}`)(), ruleOf(set));
     const status = el("p", { class: "hint", role: "status" });
     const head = el("div", { class: "card sample", hidden: true, "aria-live": "polite" });
     const shown = el("div", { class: "card", hidden: true }, figures.node);
@@ -21,7 +21,7 @@ const tryView = {
       head.replaceChildren(...[subject(), el("dl", { class: "numbers" },
         termOf("prediction", el("strong", {}, names[steps.predicted]), " ", domainTag(!steps.toUnseen)),
         termOf("probability", `${percent(steps.probability)} %`),
-        termOf("without smoothing", names[steps.predictedBefore]),
+        ruleOf(set).smoothing !== "none" && termOf("without smoothing", names[steps.predictedBefore]),
         truth !== null && termOf("true class", names[truth], " ",
           verdictTag(verdictOf(truth, steps.predicted, steps.predictedBefore, nSeen))),
         row.milliseconds && termOf("time", `${Math.max(1, Math.round(row.milliseconds))} ms`))].filter(Boolean));

@@ -44,11 +44,12 @@ function operatingBar(set) {
     input: () => operateAtPoint(Number(slider.max) - Number(slider.value)),
   });
   const pair = (term, key, long) => el("div", { class: key }, el("dt", { title: long }, term), numbers[key]);
+  const where = pair("", "threshold", null);
   const node = el("div", { class: "operating" }, chooser,
     el("dl", {},
       pair("Acc_ts", "accTs", "accuracy on unseen classes"), pair("Acc_tr", "accTr", "accuracy on seen classes"),
       pair("Acc_H", "accH", "their harmonic mean"),
-      pair("threshold", "threshold", "a sample whose flip is below it is predicted unseen")),
+      where),
     el("span", { class: "ends" },
       el("span", { "aria-hidden": "true" }, "unseen"), slider, el("span", { "aria-hidden": "true" }, "seen")));
   return {
@@ -60,7 +61,10 @@ function operatingBar(set) {
       slider.value = last - point.k;
       slider.setAttribute("aria-valuetext", pointText(curve));
       for (const key of ["accTs", "accTr", "accH"]) setText(numbers[key], percent(point[key]));
-      setText(numbers.threshold, short(curve.now));
+      setText(where.firstChild, curve.share ? "unseen share" : "threshold");
+      where.firstChild.title = curve.share ? "expected share of samples of unseen classes"
+        : "a sample whose flip is below it is predicted unseen";
+      setText(numbers.threshold, pointValue(curve, curve.now));
     },
   };
 }

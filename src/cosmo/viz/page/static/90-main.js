@@ -1,6 +1,6 @@
 // Builds the page, and keeps the address in step with the view.
 
-const VIEWS = [planeView, gateView, classesView, walkView, tryView, addView];
+const VIEWS = [planeView, gateView, classesView, walkView, calibrationView, tryView, addView];
 const page = document.getElementById("page");
 
 /** Builds everything for the current set; each view is built when it is first shown. */
@@ -57,7 +57,7 @@ function showSet(message = "") {
     view.lead && el("p", { class: "lead" }, view.lead),
     chooser,
     set.raw.stage === "validation" && el("p", { class: "hint" },
-      "No labelled samples were given: this is the validation stage of the model."),
+      "No labelled samples were given: these are held-out samples of the training."),
     el("div", { class: set.raw.tables.length ? "columns wide-left" : null },
       set.raw.tables.length > 0 && el("div", {}, set.raw.tables.map((table, j) => resultsTable(table, j === 0))),
       factsList(set.raw.facts)),
