@@ -77,16 +77,17 @@ def plot_walkthrough(
     top: int = 5,
     title: str = "",
 ) -> Figure:
-    """Draw the prediction of one sample step by step, without and with smoothing.
+    """Draw the prediction of one sample step by step.
 
-    Rows: (a) probabilities of the experts, `p(y,S)` and `p(y,U)`, and of the gate; (b) conditional
-    probabilities and the prediction without smoothing; (c) the same with smoothing. The true class has a
+    Rows of the paper's method: (a) probabilities of the experts, `p(y,S)` and `p(y,U)`, and of the gate;
+    (b) conditional probabilities and the prediction without smoothing; (c) the same with smoothing. The
+    calibrated method has one row: `p(y|S)`, `p(y|U)`, the gate, and their product. The true class has a
     thick frame, and its name is bold and marked ▸.
 
     Parameters
     ----------
     explanation : Explanation
-        From `Cosmo.explain` of a model with smoothing.
+        From `Cosmo.explain`.
     i : int, default=0
         Position of the sample.
     truth : class label, optional
@@ -102,19 +103,13 @@ def plot_walkthrough(
     -------
     figure : Figure
     """
-    plain, smoothed = _without_smoothing(explanation, i, other), _steps(explanation, i)
-    figure = Figure(figsize=(11.0, 2.2 + 0.72 * max(top, 3)), layout="constrained")
-    places = figure.subplots(3, 3)
     drawing = _Drawing(explanation, truth, top)
-    seen = explanation.seen[i], plain.seen, smoothed.seen
-    unseen = explanation.unseen[i], plain.unseen, smoothed.unseen
-    drawing.column(places[:, 0], explanation.seen_classes, seen, "seen")
-    drawing.column(places[:, 1], explanation.unseen_classes, unseen, "unseen")
-    _draw_gate(places[0, 2], smoothed.p_unseen, None if other is None else plain.p_unseen)
-    drawing.answers(places[1:, 2], [plain.result, smoothed.result])
-    names = ("(a) experts\nand gate", "(b) without\nsmoothing", "(c) with\nsmoothing")
-    for axes, name in zip(places[:, 0], names, strict=True):
-        axes.set_ylabel(name, fontsize=9, fontweight="bold", labelpad=8)
+    if explanation.smoothed_seen is explanation.seen:
+        figure = Figure(figsize=(13.0, 1.6 + 0.26 * max(top, 3)), layout="constrained")
+        _draw_product(figure.subplots(1, 4), drawing, explanation, i)
+    else:
+        figure = Figure(figsize=(11.0, 2.2 + 0.72 * max(top, 3)), layout="constrained")
+        _draw_stages(figure.subplots(3, 3), drawing, explanation, i, other)
     known = "" if truth is None else f"▸ true class: {shorten(truth, 40)}"
     figure.suptitle("\n".join(filter(None, [title, known])), fontsize=10, parse_math=False)
     domains = [
@@ -125,6 +120,36 @@ def plot_walkthrough(
     shown = domains[: 2 if truth is None else 3]
     figure.legend(handles=shown, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure
+
+
+def _draw_product(places: NDArray[Any], drawing: _Drawing, explanation: Explanation, i: int) -> None:
+    """Draw one row: both experts, the gate, and the result."""
+    seen, unseen = explanation.seen[i], explanation.unseen[i]
+    drawing.column(places[:1], explanation.seen_classes, [seen], ["seen expert, p(y|S)"])
+    drawing.column(places[1:2], explanation.unseen_classes, [unseen], ["unseen expert, p(y|U)"])
+    _draw_gate(places[2], float(explanation.p_unseen[i]), None)
+    drawing.answers(places[3:], [explanation.proba[i]])
+
+
+def _draw_stages(
+    places: NDArray[Any], drawing: _Drawing, explanation: Explanation, i: int, other: Explanation | None
+) -> None:
+    """Draw three rows: experts and gate, without smoothing, with smoothing."""
+    plain, smoothed = _without_smoothing(explanation, i, other), _steps(explanation, i)
+    seen = explanation.seen[i], plain.seen, smoothed.seen
+    unseen = explanation.unseen[i], plain.unseen, smoothed.unseen
+    for column, classes, values, domain in (
+        (0, explanation.seen_classes, seen, "seen"),
+        (1, explanation.unseen_classes, unseen, "unseen"),
+    ):
+        letter = domain[0].upper()
+        titles = f"{domain} expert, p(y,{letter})", f"p(y|{letter})", f"smoothed, p'(y|{letter})"
+        drawing.column(places[:, column], classes, values, titles)
+    _draw_gate(places[0, 2], smoothed.p_unseen, None if other is None else plain.p_unseen)
+    drawing.answers(places[1:, 2], [plain.result, smoothed.result])
+    names = ("(a) experts\nand gate", "(b) without\nsmoothing", "(c) with\nsmoothing")
+    for axes, name in zip(places[:, 0], names, strict=True):
+        axes.set_ylabel(name, fontsize=9, fontweight="bold", labelpad=8)
 
 
 def _steps(explanation: Explanation, i: int) -> _Steps:
@@ -149,14 +174,16 @@ class _Drawing:
         self.truth, self.top = truth, top
 
     def column(
-        self, places: NDArray[Any], classes: pd.Index, values: Sequence[NDArray[Any]], domain: str
+        self,
+        places: NDArray[Any],
+        classes: pd.Index,
+        values: Sequence[NDArray[Any]],
+        titles: Sequence[str],
     ) -> None:
         """Draw the panels of one expert, with the same classes and scale in all rows."""
-        letter = domain[0].upper()
-        names = (f"{domain} expert, p(y,{letter})", f"p(y|{letter})", f"smoothed, p'(y|{letter})")
         shown = self.best(classes, values[0])
         most = max(float(one[shown].max()) for one in values)
-        for axes, one, name in zip(places, values, names, strict=True):
+        for axes, one, name in zip(places, values, titles, strict=True):
             self.bars(axes, classes, one, shown, most)
             axes.set_title(name, fontsize=9)
 
