@@ -363,6 +363,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def estimate_share(self, X: ArrayLike) -> ShareEstimate:
         """Estimate the share of samples of unseen classes in an unlabelled batch, with a 90 % interval."""
+        check_is_fitted(self, "experts_")
         mixture = self.combination_
         mixture.check_share()
         score = mixture.gate_score(self.experts_.predictions(self._check_rows(X)))
@@ -375,6 +376,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def expected_scores(self, level: float = 0.9) -> ExpectedScores:
         """Return the accuracies to expect on test, with intervals that allow for other unseen classes."""
+        check_is_fitted(self, "experts_")
         mixture = self.combination_
         validation = mixture.summary(self.validation_outputs_)
         point, n_unseen = mixture.operating_point_, len(self.unseen_classes_)

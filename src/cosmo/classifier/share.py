@@ -2,8 +2,9 @@
 
 The calibrated gate gives the log-odds `v` of "unseen" at equal prior, the logarithm of a ratio of densities.
 The share `π` of largest likelihood of a batch maximises `Σ log(π·exp(v) + 1 - π)`: label shift with two
-domains. Its interval comes from batches drawn from the hold-out rounds, with varying unseen classes and bias
-of the gate: it contains every share for which the estimate would be an ordinary one.
+domains. Its interval comes from batches drawn from the hold-out rounds, with varying numbers of unseen
+samples, unseen classes and bias of the gate: it contains every share for which the estimate would be an
+ordinary one. It is for the share where the samples come from, not for that among the samples themselves.
 
 References
 ----------
@@ -74,7 +75,7 @@ def estimate_share(
     error: float = 0.0,
     seed: int = 0,
 ) -> ShareEstimate:
-    """Estimate the share of unseen samples of a batch.
+    """Estimate the share of unseen samples where a batch comes from.
 
     Parameters
     ----------
@@ -107,8 +108,8 @@ def estimate_share(
     seen = _histogram(known[validation.is_seen], edges)
     low, high = np.empty(len(_SHARES)), np.empty(len(_SHARES))
     for k, share in enumerate(_SHARES):
-        n = round(share * len(score))
-        counts = rng.multinomial(len(score) - n, seen / seen.sum(), size=_DRAWS).astype(np.float64)
+        n = rng.binomial(len(score), share, size=_DRAWS)
+        counts = rng.multinomial(len(score) - n, seen / seen.sum()).astype(np.float64)
         mixed = rng.multinomial(n_unseen, np.full(len(unseen), 1 / len(unseen)), size=_DRAWS) @ unseen
         counts += rng.multinomial(n, mixed / mixed.sum(axis=1, keepdims=True))
         shifted = values + error * rng.normal(size=(_DRAWS, 1))
@@ -119,14 +120,13 @@ def estimate_share(
 
 
 def _crossing(bounds: NDArray[np.float64], estimate: float, side: Literal["left", "right"]) -> float:
-    """Return the share at which bounds, which rise with the share, cross the estimate.
-
-    Of several shares with equal bounds it is the first (left) or the last one (right).
-    """
+    """Return the first (left) or last share (right) at which bounds, which rise, equal the estimate."""
     bounds = np.maximum.accumulate(bounds)
     k = int(np.searchsorted(bounds, estimate, side))
     if k in (0, len(bounds)):
         return float(_SHARES[min(k, len(bounds) - 1)])
+    if estimate in bounds:  # Bounds of 0 and 1 stay the same for a while, at most until the next share.
+        return float(_SHARES[k - 1 if side == "left" else k])
     part = (estimate - bounds[k - 1]) / (bounds[k] - bounds[k - 1])
     return float(_SHARES[k - 1] + part * (_SHARES[k] - _SHARES[k - 1]))
 

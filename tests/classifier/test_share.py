@@ -1,0 +1,309 @@
+"""The share of unseen samples: estimates from unlabelled samples, and as the operating point."""
+
+from __future__ import annotations
+
+import re
+from copy import copy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, logit
+from sklearn.exceptions import NotFittedError
+
+from cosmo import Cosmo
+from cosmo.classifier import share as module
+from cosmo.classifier.share import ShareEstimate, estimate_share, likeliest_share
+from cosmo.data import load_glyphs
+from cosmo.experts import ESZSL
+from cosmo.mixture.outputs import OutputsSummary
+
+DISTANCE = 3.0  # of the domains' log-odds, in standard deviations
+shares = st.floats(0.001, 0.999)
+
+
+def gate_scores(is_seen: np.ndarray, rng: np.random.Generator, distance: float = DISTANCE) -> np.ndarray:
+    """Calibrated log-odds of "seen": Gaussian with mean `± d²/2` and standard deviation `d`."""
+    sign = np.where(is_seen, 1.0, -1.0)
+    return distance**2 / 2 * sign + distance * rng.normal(size=len(is_seen))
+
+
+def rounds(n_seen: int = 20, n_unseen: int = 20, rows: int = 40, seed: int = 0) -> OutputsSummary:
+    target = np.repeat(np.arange(n_seen + n_unseen, dtype=np.int32), rows)
+    score = gate_scores(target < n_seen, np.random.default_rng(seed))
+    best = np.full(len(target), 0.9)
+    choices = np.minimum(target, n_seen - 1), np.maximum(target - n_seen, 0)
+    return OutputsSummary(n_seen, n_unseen, target, *choices, best, best, score)
+
+
+def batch(share: float, n: int, rng: np.random.Generator, distance: float = DISTANCE) -> np.ndarray:
+    return gate_scores(rng.random(n) >= share, rng, distance)
+
+
+@pytest.fixture(scope="module")
+def validation():
+    return rounds()
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Fewer bins and simulated batches."""
+    monkeypatch.setattr(module, "_BINS", 60)
+    monkeypatch.setattr(module, "_DRAWS", 50)
+
+
+class TestLikeliestShare:
+    @settings(max_examples=30)
+    @given(st.integers(0, 1000), st.integers(2, 30))
+    def test_maximises_the_likelihood(self, seed: int, n: int):
+        rng = np.random.default_rng(seed)
+        value, counts = 2 * rng.normal(size=n), rng.integers(0, 4, n).astype(float)
+        counts[0] += 1
+
+        def loss(share: float) -> float:
+            return -counts @ np.log(share * np.exp(value) + 1 - share)
+
+        best = minimize_scalar(loss, bounds=(0, 1), method="bounded").x
+        (found,) = likeliest_share(value, counts[None])
+        assert loss(found) <= loss(best) + 1e-6
+
+    def test_batches_are_independent(self):
+        rng = np.random.default_rng(0)
+        value, counts = rng.normal(size=(5, 9)), rng.integers(1, 4, (5, 9)).astype(float)
+        together = likeliest_share(value, counts)
+        apart = [likeliest_share(v, c[None])[0] for v, c in zip(value, counts, strict=True)]
+        np.testing.assert_array_equal(together, apart)
+
+    def test_sure_log_odds_are_counted(self):
+        value = np.array([-1e4, 1e4])
+        np.testing.assert_allclose(likeliest_share(value, np.array([[7.0, 3.0]])), 0.3, atol=1e-6)
+
+
+class TestEstimateShare:
+    @pytest.mark.parametrize("share", [0.05, 0.3, 0.5, 0.8])
+    def test_is_near_the_share(self, validation, share: float):
+        found = estimate_share(batch(share, 2000, np.random.default_rng(1)), validation, 5)
+        assert found.share == pytest.approx(share, abs=0.04)
+        assert found.low < found.share < found.high
+        assert found.high - found.low < 0.15
+        assert found.known
+
+    def test_the_interval_contains_the_share(self, validation, quick):
+        rng = np.random.default_rng(0)
+        hits = 0
+        for _ in range(100):
+            share = rng.random()
+            found = estimate_share(batch(share, 200, rng), validation, 5)
+            hits += found.low <= share <= found.high
+        assert 80 <= hits <= 98
+
+    @pytest.mark.parametrize("share", [0, 1])
+    def test_one_domain_only(self, validation, share: int):
+        found = estimate_share(batch(share, 300, np.random.default_rng(0)), validation, 5)
+        assert found.share == pytest.approx(share, abs=0.02)
+        assert found.high - found.low < 0.05
+        assert found.known
+
+    def test_no_unseen_sample_among_many_excludes_no_small_share(self, quick):
+        """With sure log-odds: at a share of 1/1000, 300 samples have none in 3 of 4 batches."""
+        score = np.full(300, 30.0)
+        certain = rounds()
+        certain = OutputsSummary(**{**vars(certain), "gate_score": np.where(certain.is_seen, 30.0, -30.0)})
+        found = estimate_share(score, certain, 5)
+        assert found.share < 1e-6
+        assert 0.001 < found.high < 0.05
+
+    @pytest.mark.parametrize("distance", [DISTANCE, 20.0])
+    def test_one_sample_does_not_tell(self, validation, quick, distance: float):
+        for share in (0, 1):
+            found = estimate_share(batch(share, 1, np.random.default_rng(0), distance), validation, 5)
+            assert not found.known
+            assert found.high - found.low > 0.8
+
+    def test_fewer_samples_fewer_classes_and_an_error_widen_the_interval(self, quick):
+        """Unseen classes that differ, so that it matters which ones are met."""
+        rng = np.random.default_rng(0)
+        plain = rounds()
+        shift = np.where(plain.is_seen, 0, 3 * rng.normal(size=40)[plain.target])
+        differing = OutputsSummary(**{**vars(plain), "gate_score": plain.gate_score + shift})
+
+        def width(n: int, n_unseen: int, error: float = 0.0) -> float:
+            found = estimate_share(batch(0.4, n, np.random.default_rng(1)), differing, n_unseen, error=error)
+            return found.high - found.low
+
+        assert width(30, 20) > 1.5 * width(1000, 20)
+        assert width(1000, 1) > 1.5 * width(1000, 20)
+        assert width(1000, 20, error=1.0) > 1.2 * width(1000, 20)
+
+    def test_many_unseen_classes(self, validation, quick):
+        assert estimate_share(batch(0.2, 500, np.random.default_rng(0)), validation, 100_000).known
+
+    def test_same_seed_same_interval(self, validation, quick):
+        score = batch(0.3, 100, np.random.default_rng(0))
+        one, two, other = (estimate_share(score, validation, 5, seed=seed) for seed in (1, 1, 2))
+        assert one == two != other
+
+    def test_constant_scores(self, validation, quick):
+        found = estimate_share(np.zeros(20), validation, 5)
+        assert 0 <= found.low <= found.share <= found.high <= 1
+
+    def test_known_is_at_most_half_a_unit(self):
+        assert ShareEstimate(0.3, 0.1, 0.6).known
+        assert not ShareEstimate(0.3, 0.1, 0.61).known
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_glyphs(n_classes=40, samples_per_class=12)
+
+
+def fit(data, **options):
+    rows = data.split.trainval
+    expert = ESZSL(1.0, 1.0, temperature=0.1)
+    return Cosmo(data.descriptions, unseen=expert, **options).fit(data.features[rows], data.labels[rows])
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return fit(data)
+
+
+@pytest.fixture(scope="module")
+def paper(data):
+    return fit(data, method="paper")
+
+
+@pytest.fixture(scope="module")
+def test_rows(data):
+    return data.features[np.concatenate([data.split.test_seen, data.split.test_unseen])]
+
+
+@pytest.fixture
+def model(fitted):
+    """A copy whose operating point a test may change."""
+    model = copy(fitted)
+    model.combination_ = copy(fitted.combination_)
+    model.combination_.gate_ = copy(fitted.combination_.gate_)
+    return model
+
+
+class TestOperatingPoint:
+    @given(shares)
+    @settings(max_examples=20)
+    def test_threshold_is_the_log_odds_of_the_share(self, fitted, test_rows, share: float):
+        one, two = copy(fitted), copy(fitted)
+        for model in (one, two):
+            model.combination_ = copy(fitted.combination_)
+        one.operate_at(unseen_share=share)
+        two.operate_at(threshold=float(logit(share)))
+        assert one.operating_point_ == two.operating_point_
+        assert one.combination_.unseen_share == pytest.approx(share)
+
+    def test_p_unseen_is_the_posterior_of_the_share(self, model, test_rows):
+        score = model.explain(test_rows).gate_score
+        model.operate_at(unseen_share=0.2)
+        odds = np.exp(-score) * 0.2 / 0.8
+        np.testing.assert_allclose(model.explain(test_rows).p_unseen, odds / (1 + odds))
+
+    def test_a_larger_share_gives_more_samples_to_unseen_classes(self, model, test_rows):
+        taken = []
+        for share in (0.001, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999):
+            labels = model.operate_at(unseen_share=share).predict(test_rows)
+            taken.append({*np.flatnonzero(np.isin(labels, model.unseen_classes_))})
+        assert all(one <= two for one, two in pairwise(taken))
+        assert len(taken[0]) < len(taken[-1]) / 2
+
+    @pytest.mark.parametrize("share", [0, 1, -0.1, 1.5, float("nan"), float("inf")])
+    def test_no_share(self, model, share: float):
+        before = model.operating_point_
+        with pytest.raises(ValueError, match="unseen_share must"):
+            model.operate_at(unseen_share=share)
+        assert model.operating_point_ == before
+
+    @pytest.mark.parametrize("share", ["half", True])
+    def test_not_a_number(self, model, share: object):
+        with pytest.raises(TypeError, match="unseen_share must be a number"):
+            model.operate_at(unseen_share=share)
+
+    @pytest.mark.parametrize(
+        "other",
+        [{"threshold": 0.0}, {"softness": 1.0}, {"min_seen": 0.5}, {"min_unseen": 0.5}, {"confidence": 0.9}],
+    )
+    def test_one_choice_at_a_time(self, model, test_rows, other: dict):
+        for first in ({"unseen_share": 0.5}, {"samples": test_rows}):
+            with pytest.raises(ValueError, match="^give one of unseen_share, samples, "):
+                model.operate_at(**first, **other)
+        with pytest.raises(ValueError, match="^give one of unseen_share, samples, "):
+            model.operate_at(unseen_share=0.5, samples=test_rows)
+
+    def test_softness_is_the_papers(self, model):
+        with pytest.raises(ValueError, match="softness is a parameter of the paper's method"):
+            model.operate_at(softness=0.5)
+        assert model.operating_point_.softness == 1
+
+    def test_without_arguments_the_best_point_is_restored(self, model, fitted):
+        model.operate_at(unseen_share=0.9).operate_at()
+        assert model.operating_point_ == fitted.operating_point_
+
+    def test_the_paper_has_no_share(self, paper, test_rows):
+        before = paper.operating_point_
+        assert paper.combination_.unseen_share is None
+        for choice in ({"unseen_share": 0.5}, {"samples": test_rows}):
+            with pytest.raises(ValueError, match="needs the calibrated method; this model has the paper's"):
+                paper.operate_at(**choice)
+        with pytest.raises(ValueError, match="calibrated method"):
+            paper.estimate_share(test_rows)
+        assert paper.operating_point_ == before
+
+
+class TestSamples:
+    def test_the_point_is_the_estimate(self, model, test_rows, quick):
+        model.combination_.gate_.bias_error_ = 0.0
+        estimate = model.estimate_share(test_rows)
+        assert estimate.known
+        model.operate_at(samples=test_rows)
+        assert model.combination_.unseen_share == pytest.approx(np.clip(estimate.share, 0.001, 0.999))
+
+    def test_other_samples_other_shares(self, fitted, data, quick):
+        rows = data.split.test_seen, data.split.test_unseen
+        seen, unseen = (fitted.estimate_share(data.features[part]) for part in rows)
+        assert seen.share < 0.3
+        assert unseen.share > 0.7
+
+    def test_the_estimate_ignores_the_operating_point(self, model, test_rows, quick):
+        one = model.estimate_share(test_rows)
+        assert model.operate_at(unseen_share=0.9).estimate_share(test_rows) == one
+
+    def test_no_domain_is_lost_for_ever(self, model, data, monkeypatch):
+        for share, kept in ((0.0, 0.001), (1.0, 0.999)):
+            monkeypatch.setattr(Cosmo, "estimate_share", lambda *_, s=share: ShareEstimate(s, s, s))
+            model.operate_at(samples=data.features[:9])
+            assert model.combination_.unseen_share == pytest.approx(kept)
+
+    def test_one_sample_is_too_few(self, model, test_rows, quick):
+        before, estimate = model.operating_point_, model.estimate_share(test_rows[:1])
+        ends = f"between {estimate.low:.2f} and {estimate.high:.2f};"
+        with pytest.raises(ValueError, match=f"^1 samples leave the share .*{re.escape(ends)}"):
+            model.operate_at(samples=test_rows[:1])
+        assert model.operating_point_ == before
+
+    def test_the_bias_error_of_the_gate_counts(self, model, test_rows, quick):
+        widths = []
+        for error in (0.0, 3.0):
+            model.combination_.gate_.bias_error_ = error
+            assert model.combination_.bias_error == error
+            estimate = model.estimate_share(test_rows)
+            widths.append(estimate.high - estimate.low)
+        assert widths[1] > widths[0]
+
+    def test_an_unfitted_model(self, data, test_rows):
+        for ask in (Cosmo.estimate_share, lambda model, _: model.expected_scores()):
+            with pytest.raises(NotFittedError):
+                ask(Cosmo(data.descriptions), test_rows)
+
+
+def test_expit_of_the_threshold(fitted):
+    assert fitted.combination_.unseen_share == pytest.approx(expit(fitted.operating_point_.threshold))
