@@ -14,7 +14,7 @@ from cosmo.evaluation.run import Experiment
 from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.viz.page import experiment_view, read_view, write_report
 
-FILES = ["curves.csv", "plane.png", "report.html", "results.json"]
+FILES = ["curves.csv", "plane.png", "reliability.png", "report.html", "results.json"]
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,11 @@ from cosmo.classifier.explain import explain
 from cosmo.classifier.ways import CalibratedStacking
 from cosmo.evaluation.run import Experiment
 from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
+from cosmo.mixture.confidences import CONFIDENCES
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.viz.page.render import Arrays
 from cosmo.viz.page.sets import Way, set_view
+from cosmo.viz.reliability import reliability
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +28,19 @@ def made(experiment: Experiment) -> tuple[list[np.ndarray], dict[str, Any]]:
     ways = [
         Way(name, rule, experiment.test, experiment.model.validation_outputs_)
         for name, rule in experiment.fitted.items()
+    ]
+    found = set_view(arrays, "small", ways, experiment.test.classes)
+    return [unpack(entry) for entry in arrays.entries], found
+
+
+@pytest.fixture(scope="module")
+def calibrated(experiment: Experiment) -> tuple[list[np.ndarray], dict[str, Any]]:
+    """The set of the calibrated method, beside one of the paper's ways."""
+    arrays, model = Arrays(), experiment.calibrated
+    assert model is not None
+    ways = [
+        Way("COSMO", experiment.fitted["COSMO"], experiment.test),
+        Way("calibrated", model.combination_, experiment.calibrated_test, model.validation_outputs_),
     ]
     found = set_view(arrays, "small", ways, experiment.test.classes)
     return [unpack(entry) for entry in arrays.entries], found
@@ -43,7 +58,7 @@ class TestCurves:
     def test_every_threshold(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
         arrays, view = made
         target = arrays[view["samples"]["target"]]
-        for curve, result in zip(view["curves"], experiment.evaluations, strict=True):
+        for curve, result in zip(view["curves"], experiment.evaluations[:-1], strict=True):
             flips, seen, unseen = (arrays[curve[part]] for part in ("flips", "seen", "unseen"))
             assert curve["name"] == result.name
             assert (flips.dtype, seen.dtype, unseen.dtype) == (np.float64, np.uint16, np.uint16)
@@ -56,7 +71,7 @@ class TestCurves:
                 assert accuracies(view, target, answers) == pytest.approx(expected)
 
     def test_operating_points(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
-        for curve, result in zip(made[1]["curves"], experiment.evaluations, strict=True):
+        for curve, result in zip(made[1]["curves"], experiment.evaluations[:-1], strict=True):
             assert (curve["threshold"], curve["softness"], curve["prior_weight"]) == result.point
         chosen = [curve["chosen_on"] for curve in made[1]["curves"]]
         assert chosen == ["no data (fixed at 0)", *["validation"] * 6]
@@ -145,6 +160,61 @@ class TestWalk:
         found = set_view(Arrays(), "x", [Way("a", rule, experiment.test)], experiment.test.classes)
         assert found["walk"] is None
         assert found["gates"] == []
+        assert found["calibration"] is None
+
+
+class TestCalibrated:
+    def test_operating_point_is_a_share(
+        self, experiment: Experiment, calibrated: tuple[list[np.ndarray], dict[str, Any]]
+    ):
+        arrays, view = calibrated
+        paper, curve = view["curves"]
+        result = experiment.evaluations[-1]
+        assert (paper["share"], curve["share"], curve["smoothing"]) == (False, True, "none")
+        assert expit(curve["threshold"]) == pytest.approx(experiment.calibrated.combination_.unseen_share)  # type: ignore[union-attr]
+        target = arrays[view["samples"]["target"]]
+        flips, seen, unseen = (arrays[curve[part]] for part in ("flips", "seen", "unseen"))
+        at = accuracies(view, target, np.where(curve["threshold"] > flips, unseen, seen))
+        assert at == pytest.approx(result.scores[:2])
+
+    def test_gate(self, experiment: Experiment, calibrated: tuple[list[np.ndarray], dict[str, Any]]):
+        model = experiment.calibrated
+        assert model is not None
+        gate, paper = calibrated[1]["gates"]
+        assert (gate["name"], gate["share"], paper["share"]) == ("calibrated", True, False)
+        assert gate["note"].startswith("Hold-out rounds: AUC ")
+        assert gate["weights"]["labels"] == list(CONFIDENCES)
+        assert gate["weights"]["values"] == list(-model.combination_.gate_.weights_)  # type: ignore[attr-defined]
+        assert gate["weights"]["seen"] == [True, False, False, False]
+
+    def test_walk_multiplies_out(
+        self, experiment: Experiment, calibrated: tuple[list[np.ndarray], dict[str, Any]]
+    ):
+        arrays, view = calibrated
+        model, outputs = experiment.calibrated, experiment.calibrated_test
+        assert model is not None
+        assert outputs is not None
+        walk = {key: arrays[value] if type(value) is int else value for key, value in view["walk"].items()}
+        explanation = explain(model.combination_, outputs)
+        assert walk["smoothing"] == "none"
+        u = expit(model.operating_point_.threshold - walk["score"])[:, None]
+        for side, own in (("seen", 1 - u), ("unseen", u)):
+            np.testing.assert_allclose(walk[f"{side}_mass"], 1, atol=1e-5)
+            assert walk[f"{side}_proba"].max() <= 1
+            codes = walk[f"{side}_codes"].astype(int)
+            expected = np.take_along_axis(explanation.proba, codes, axis=1)
+            np.testing.assert_allclose(walk[f"{side}_proba"] * own, expected, atol=1e-6)
+
+    def test_reliability(self, experiment: Experiment, calibrated: tuple[list[np.ndarray], dict[str, Any]]):
+        model, outputs = experiment.calibrated, experiment.calibrated_test
+        assert model is not None
+        assert outputs is not None
+        shown = calibrated[1]["calibration"]
+        curves = reliability(model.combination_, outputs)
+        assert shown["curves"] == [{"name": name, **one.to_dict()} for name, one in curves.items()]
+        assert shown["expected"] == model.combination_.unseen_share
+        assert shown["actual"] == pytest.approx(1 - outputs.is_seen.mean())
+        assert sum(one["samples"] for one in shown["curves"][0]["bins"]) == shown["samples"] == len(outputs)
 
 
 class TestSamples:

@@ -110,7 +110,9 @@ class TestExperiment:
         tables = experiment_view(experiment, summary)["sets"][0]["tables"]
         assert len(tables) == 2
         last = tables[1]["rows"][-1]
-        assert last[:2] == ["COSMO", f"{experiment.table().loc['COSMO', 'Acc_ts']:.1f} ± 0.0"]
+        name = "COSMO, calibrated"
+        assert last[:2] == [name, f"{experiment.table().loc[name, 'Acc_ts']:.1f} ± 0.0"]
+        assert f"lead = {name} minus the row" in tables[1]["title"]
         assert last[-2:] == ["", ""]
         assert all(len(row) == len(tables[1]["columns"]) for row in tables[1]["rows"])
 
@@ -153,7 +155,9 @@ class TestModel:
             int(found.confusions.iloc[0]["samples"])
         ]
         assert dict(one["facts"])["data"] == "letters"
-        assert one["gates"][0]["note"].startswith("Gating-Val: AUC ")
+        assert one["gates"][0]["note"].startswith("Hold-out rounds: AUC ")
+        assert [curve["share"] for curve in one["curves"]] == [False, True]
+        assert [curve["name"] for curve in one["calibration"]["curves"]] == ["p(y)", "p(U)"]
         assert "stage" not in one
         assert one["counted"] == [17, 7]
         json_of(view)
@@ -166,7 +170,10 @@ class TestModel:
         assert [row[1] is None for row in view["sets"][0]["tables"][0]["rows"]] == [False, True, True, True]
         json_of(view)
 
-    def test_recorded_validation(self, model: Model, tmp_path: Path):
+    @pytest.mark.parametrize("method", ["calibrated", "paper"])
+    def test_recorded_validation(self, method: Any, data: GZSLDataset, tmp_path: Path):
+        train = data.split.trainval
+        model = fit_model(data.features[train], data.labels[train], data.descriptions, method=method)
         model.save(tmp_path / "model.cosmo")
         view, again = model_view(model), model_view(Model.load(tmp_path / "model.cosmo"))
         assert json_of(view) == json_of(again)
@@ -182,10 +189,45 @@ class TestModel:
         right = pd.Series(answers == target).groupby(target).mean()
         unseen = right.index >= one["classes"]["seen"]
         assert right[unseen].mean() == pytest.approx(expected.at(curve["threshold"]).acc_ts)
-        assert len(one["classes"]["names"]) == sum(one["counted"]) == 17
-        gate = one["gates"][0]
-        assert (gate["name"], len(gate["weights"]["values"])) == ("confidence", 10)
-        assert re.fullmatch(r"Gating-Val: AUC \d+\.\d, FPR at 95 % TPR \d+\.\d", gate["note"])
+        names, gate = one["classes"]["names"], one["gates"][0]
+        curves = [part["name"] for part in one["calibration"]["curves"]]
+        if method == "paper":
+            assert len(names) == sum(one["counted"]) == 17
+            assert (names[0], names[-1]) == ("seen class 1", f"held-out class {one['counted'][1]}")
+            assert (gate["name"], len(gate["weights"]["values"])) == ("confidence", 10)
+            assert (curve["share"], curves) == (False, ["p(U)"])
+        else:
+            seen = list(data.seen_classes)
+            assert names == [*seen, *(f"{name} (held out)" for name in seen)]
+            assert (gate["name"], len(gate["weights"]["values"])) == ("calibrated", 4)
+            assert (curve["share"], curves) == (True, ["p(y)", "p(U)"])
+        where = "Gating-Val" if method == "paper" else "Hold-out rounds"
+        assert re.fullmatch(rf"{where}: AUC \d+\.\d, FPR at 95 % TPR \d+\.\d", gate["note"])
+
+    def test_names_of_held_out_classes(self, data: GZSLDataset):
+        """Classes of different sizes: every row of a held-out class is shown under its name."""
+        train, labels = data.split.trainval, data.labels[data.split.trainval]
+        place = pd.Series(range(len(labels))).groupby(labels).cumcount().to_numpy()
+        wanted = {name: 3 + k % 4 for k, name in enumerate(labels.unique())}
+        train = train[place < labels.map(wanted).to_numpy()]
+        train = train[np.random.default_rng(0).permutation(len(train))]
+        model = fit_model(data.features[train], data.labels[train], data.descriptions)
+        view = model_view(model)
+        (one,) = view["sets"]
+        rows = np.bincount(unpack(view["arrays"][one["samples"]["target"]]))
+        for name, count in zip(one["classes"]["names"], rows, strict=True):
+            if name.endswith("(held out)"):  # as often as there are rounds that hold it out
+                assert count % wanted[name.removesuffix(" (held out)")] == 0
+                assert count > 0
+
+    def test_names_of_few_rounds(self, data: GZSLDataset):
+        """One round holds out some of the classes; a file does not say which."""
+        train = data.split.trainval
+        model = fit_model(data.features[train], data.labels[train], data.descriptions)
+        model.cosmo.set_params(rounds=1).fit(data.features[train], data.labels[train])
+        names = model_view(model)["sets"][0]["classes"]["names"]
+        assert names[:17] == list(data.seen_classes)
+        assert names[17:] == [f"held-out class {k + 1}" for k in range(len(names) - 17)]
 
     def test_many_samples_are_thinned(self, model: Model, data: GZSLDataset, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(module, "MAX_SAMPLES", 20)
@@ -311,5 +353,5 @@ def test_paper(experiment: Experiment):
     assert [one["name"] for one in view["sets"]] == ["A", "B"]
     assert "`cosmo paper planes`" in view["lead"]
     (table,) = view["sets"][0]["tables"]
-    expected = experiment.table()[["Acc_ts", "Acc_tr", "Acc_H", "AUSUC"]]
+    expected = experiment.table()[["Acc_ts", "Acc_tr", "Acc_H", "AUSUC"]].iloc[:-1]
     np.testing.assert_allclose([row[1:] for row in table["rows"]], expected, atol=1e-6)

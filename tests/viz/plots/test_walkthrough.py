@@ -185,3 +185,20 @@ def test_places_without_a_gate_are_empty(n: int):
 def test_odd_names(tmp_path: Path):
     png, _ = save_figure(plot_gates([made_gate("$a gate_" * 20)], title="$"), tmp_path / "gates")
     assert png.stat().st_size > 1000
+
+
+def test_calibrated_method_has_one_row_that_multiplies_out():
+    rng = np.random.default_rng(0)
+    seen, unseen = rng.dirichlet(np.ones(8), 1), rng.dirichlet(np.ones(6), 1)
+    p_unseen = np.array([0.7])
+    proba = combine(seen, unseen, p_unseen, smoothing="none")
+    names = pd.Index(SEEN_NAMES), pd.Index(UNSEEN_NAMES)
+    one = Explanation(*names, seen, unseen, np.array([0.2]), p_unseen, seen, unseen, proba)
+    experts, others, gate, result = plot_walkthrough(one, truth="unseen 2", top=8).axes
+    assert experts.get_title() == "seen expert, p(y|S)"
+    assert others.get_title() == "unseen expert, p(y|U)"
+    both = {**shown(experts), **shown(others)}
+    weights = {"seen": shown(gate)["p(S)"], "unseen": shown(gate)["p(U)"]}
+    for name, probability in shown(result).items():
+        domain = name.removeprefix("▸ ").split()[0]
+        assert both[name] * weights[domain] == pytest.approx(probability)
