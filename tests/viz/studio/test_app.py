@@ -11,15 +11,21 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy.special import expit
 
 import cosmo
+from cosmo import ESZSL
+from cosmo.data import GZSLDataset
+from cosmo.io.model import Model, fit_model
 from cosmo.viz import studio as studio_app
-from cosmo.viz.page import read_view
+from cosmo.viz.page import model_view, read_view
+from cosmo.viz.page.render import decompress
 from cosmo.viz.studio import live as studio_live
-from cosmo.viz.studio.live import LiveModel
+from cosmo.viz.studio.live import LiveModel, Samples
 
-PREDICT = "/api/predict"
+PREDICT, OPERATE = "/api/predict", "/api/operate"
 PREVIEW, KEEP, UNDO = (f"/api/classes/{action}" for action in ("preview", "keep", "undo"))
 
 
@@ -212,3 +218,65 @@ class TestMany:
             requests.append(("POST", PREVIEW, {"json": {"name": f"preview {k}", "values": new_class}}))
         assert {answer.status_code for answer in browser.at_once(*requests)} == {200}
         assert sorted(live.added) == [f"kept {k}" for k in range(8)]
+
+
+class TestOperate:
+    def test_share_of_a_calibrated_model(self, browser: Any, live: LiveModel, samples: Samples):
+        before = [live.predict(row)["p_unseen"] for row in samples.rows[::20]]
+        assert browser.post(OPERATE, json={"unseen_share": 0.05}).json() == {"unseen_share": 0.05}
+        after = [live.predict(row)["p_unseen"] for row in samples.rows[::20]]
+        assert (np.array(after) < before).all()
+        (one,) = decompress(browser.get("/api/view").text)["sets"]
+        assert expit(one["curves"][-1]["threshold"]) == pytest.approx(0.05)
+        assert one["calibration"]["expected"] == pytest.approx(0.05)
+        browser.post(UNDO, json={})
+        assert [live.predict(row)["p_unseen"] for row in samples.rows[::20]] == before
+
+    def test_is_in_the_downloaded_model(self, browser: Any, live: LiveModel, new_class: Any, tmp_path: Path):
+        browser.post(OPERATE, json={"unseen_share": 0.25})
+        browser.post(KEEP, json={"name": "new", "values": new_class})
+        (tmp_path / "model.cosmo").write_bytes(browser.get("/api/model").content)
+        loaded = Model.load(tmp_path / "model.cosmo")
+        assert loaded.cosmo.combination_.unseen_share == pytest.approx(0.25)
+        assert "new" in loaded.classes.index
+
+    @pytest.mark.parametrize(
+        ("body", "message"),
+        [
+            ({"threshold": 0.5}, '"unseen_share"'),
+            ({}, '"unseen_share"'),
+            ({"unseen_share": 0.5, "threshold": 0.5}, '"unseen_share"'),
+            ({"unseen_share": 0}, "unseen_share"),
+            ({"unseen_share": 1}, "unseen_share"),
+            ({"unseen_share": "half"}, "unseen_share"),
+            ({"softness": 1.0}, "softness"),
+        ],
+    )
+    def test_refused(self, body: Any, message: str, browser: Any, live: LiveModel):
+        view = live.view()
+        assert message in error_of(browser.post(OPERATE, json=body), 422)
+        assert live.view() == view
+
+    def test_threshold_of_the_papers_method(self, data: GZSLDataset, open_browser: Any):
+        train = data.split.trainval
+        model = fit_model(
+            data.features[train],
+            data.labels[train],
+            data.descriptions,
+            unseen=ESZSL(1.0, 1.0),
+            method="paper",
+        )
+        live = LiveModel(model)
+        browser = open_browser(live)
+        assert '"threshold"' in error_of(browser.post(OPERATE, json={"unseen_share": 0.5}), 422)
+        assert browser.post(OPERATE, json={"threshold": 0.9}).status_code == 200
+        (one,) = decompress(browser.get("/api/view").text)["sets"]
+        assert one["curves"][0]["threshold"] == 0.9
+
+    def test_charts_of_a_run_stay(self, model: Model, open_browser: Any):
+        view = model_view(model)
+        browser = open_browser(LiveModel(model, view=view))
+        browser.post(OPERATE, json={"unseen_share": 0.2})
+        found = decompress(browser.get("/api/view").text)
+        assert found["sets"] == view["sets"]
+        assert "the charts show the one of the run" in found["lead"]

@@ -72,6 +72,13 @@ class NewClass(_Body):
     values: list[_Number] | dict[str, _Number] | None = None
 
 
+class Point(_Body):
+    """An operating point: the expected share of unseen samples, or a threshold of the paper's method."""
+
+    unseen_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    threshold: _Number | None = None
+
+
 def make_app(live: LiveModel, *, token: str, hosts: Iterable[str], cookie: str = "cosmo") -> Authentication:
     """Return the application behind its authentication."""
     max_body = max(MAX_BODY_BYTES, _BYTES_PER_NUMBER * max(live.n_features, len(live.attributes or [])))
@@ -85,6 +92,7 @@ def make_app(live: LiveModel, *, token: str, hosts: Iterable[str], cookie: str =
     get("/api/view", routes.view)
     get("/api/model", routes.model)
     post("/api/predict", routes.predict)
+    post("/api/operate", routes.operate)
     post("/api/classes/preview", routes.preview)
     post("/api/classes/keep", routes.keep)
     post("/api/classes/undo", routes.undo)
@@ -148,6 +156,15 @@ class _Routes:
             path.write_bytes(body)
             row = self._live.encode(path)
         return self._live.predict(row)
+
+    def operate(self, point: Point) -> dict[str, Any]:
+        given = point.model_dump(exclude_none=True)
+        if given.keys() != {self._live.point}:
+            raise HTTPException(
+                422, f'the operating point of this model is "{self._live.point}": send it alone'
+            )
+        self._live.operate_at(**given)
+        return given
 
     def preview(self, new_class: NewClass) -> dict[str, Any]:
         return self._live.preview(new_class.name, self._description(new_class))

@@ -54,11 +54,12 @@ class Samples:
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """A model with the classes added so far, and its evaluation; replaced by each change."""
+    """A model with its changes so far, and its evaluation; replaced by each change."""
 
     model: Model
     added: tuple[str, ...] = ()
     evaluation: ModelEvaluation | None = None
+    moved: bool = False  # whether the operating point has been set
 
     @cached_property
     def names(self) -> list[str]:
@@ -101,10 +102,10 @@ class LiveModel:
             self._samples = Samples(rows, labels, samples.items)
         self._loaded = self._state = self._evaluated(model)
 
-    def _evaluated(self, model: Model, added: tuple[str, ...] = ()) -> _State:
+    def _evaluated(self, model: Model, added: tuple[str, ...] = (), moved: bool = False) -> _State:
         if self._samples is None:
-            return _State(model, added)
-        return _State(model, added, evaluate_model(model, self._samples.rows, self._samples.labels))
+            return _State(model, added, None, moved)
+        return _State(model, added, evaluate_model(model, self._samples.rows, self._samples.labels), moved)
 
     @property
     def names(self) -> list[str]:
@@ -140,6 +141,12 @@ class LiveModel:
         if model.encoder_name is None:
             return "features"
         return ENCODERS[model.encoder_name.partition(":")[0]].kind
+
+    @property
+    def point(self) -> str:
+        """Name of the operating point: "unseen_share" of a calibrated model, else "threshold"."""
+        calibrated = self._loaded.model.cosmo.combination_.unseen_share is not None
+        return "unseen_share" if calibrated else "threshold"
 
     @property
     def described_by(self) -> str:
@@ -202,6 +209,16 @@ class LiveModel:
             "n_seen": outputs.n_seen,
         }
 
+    def operate_at(self, **point: float) -> None:
+        """Set the operating point of the running model, with the arguments of `Cosmo.operate_at`."""
+        with self._lock:
+            state = self._state
+            model = copy(state.model)
+            model.cosmo = copy(model.cosmo)
+            model.cosmo.combination_ = copy(model.cosmo.combination_)
+            model.cosmo.operate_at(**point)
+            self._state = self._evaluated(model, state.added, moved=True)
+
     def preview(self, name: str, description: str | list[float]) -> dict[str, Any]:
         """Return the effect of a new class on the samples, without adding it."""
         with self._lock:
@@ -237,7 +254,7 @@ class LiveModel:
             model.add_classes({label: description})
             if self._samples is None:  # Some experts check descriptions at the first prediction only.
                 model.cosmo.outputs(np.zeros((1, self.n_features), dtype=np.float32))
-            return self._evaluated(model, (*state.added, name))
+            return self._evaluated(model, (*state.added, name), state.moved)
         except ValueError as error:  # ItemError of an encoder included
             raise HTTPException(422, f"the class cannot be added: {error}") from error
 
@@ -251,6 +268,7 @@ class LiveModel:
             "attributes": self.attributes,
             "samples": self.has_samples,
             "kept": self.added,
+            "point": self.point,
         }
         with self._lock:
             return render_page(self._current_view(), live=facts)
@@ -265,10 +283,13 @@ class LiveModel:
         if self._samples is not None:
             return model_view(state.model, state.evaluation, name=self.title, items=self._samples.items)
         view = model_view(state.model) if self._view is None else self._view
-        if not state.added:
-            return view
-        note = f"Added classes ({', '.join(state.added)}) are in new predictions only, not in the charts."
-        return {**view, "lead": f"{view.get('lead', '')} {note}".strip()}
+        notes = [view.get("lead", "")]
+        if state.added:
+            names = ", ".join(state.added)
+            notes.append(f"Added classes ({names}) are in new predictions only, not in the charts.")
+        if state.moved and self._view is not None:
+            notes.append("The operating point of the model has been set; the charts show the one of the run.")
+        return {**view, "lead": " ".join(filter(None, notes))}
 
     def save(self, path: Path) -> None:
         """Write the model with its added classes to a file."""

@@ -23,8 +23,9 @@ function operateAtPoint(k) {
 }
 
 /** The operating point of a calibrated curve or gate is shown as the share of unseen samples that it expects. */
+const shareAt = (threshold) => 1 / (1 + Math.exp(-threshold));
 const pointTerm = ({ share }) => (share ? "share of unseen samples" : "threshold");
-const pointValue = ({ share }, threshold) => (share ? shareText(1 / (1 + Math.exp(-threshold))) : short(threshold));
+const pointValue = ({ share }, threshold) => (share ? shareText(shareAt(threshold)) : short(threshold));
 const pointPhrase = (curve, threshold) => `${pointTerm(curve)} ${pointValue(curve, threshold)}`;
 
 const fullName = ({ name, family }) => (family && !name.includes(family) ? `${family}: ${name}` : name);

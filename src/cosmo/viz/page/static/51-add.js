@@ -25,7 +25,7 @@ const addView = {
     const undo = el("button", { type: "button", click: () => during(undo, status, async () => {
       live.kept = (await request("/classes/undo", {})).kept;
       await reload("Back to the model as it was loaded.");
-    }) }, "Undo all additions");
+    }) }, "Undo all changes");
     const form = el("form", { submit: (event) => {
       event.preventDefault();
       during(look, status, async () => {
