@@ -1,0 +1,275 @@
+"""The calibrated method on the scores of hold-out rounds, and the rounds themselves."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import parallel_config
+from scipy.special import expit
+
+from cosmo import Cosmo
+from cosmo.classifier import _rounds
+from cosmo.classifier._rounds import RoundScores, Scores, calibrate, fit_temperatures, pool
+from cosmo.data.rounds import deployment_rounds
+from cosmo.experts import ESZSL
+from cosmo.metrics.accuracy import gate_auc
+from cosmo.metrics.calibration import calibration
+
+N_SEEN, N_HELD = 12, 3
+SIGNAL = 2.0  # of the true class, in standard deviations of the scores
+
+
+def simulate(held: np.ndarray, rng: np.random.Generator, rows: int = 40) -> Scores:
+    """Scores of a round in which experts favour the true class; half of the rows are unseen."""
+    seen = np.setdiff1d(np.arange(N_SEEN), held)
+    n = rows * len(held)
+    target = np.r_[np.arange(n) % len(seen), len(seen) + np.arange(n) % len(held)]
+    truth = np.eye(N_SEEN)[target]
+    logits = 2 * SIGNAL * truth[:, : len(seen)] + rng.normal(size=(2 * n, len(seen)))
+    scores = 0.1 * (SIGNAL * truth + rng.normal(size=truth.shape))
+    return Scores(seen, held, logits.astype(np.float32), scores.astype(np.float32), target)
+
+
+def simulated_rounds(seed: int, n_rounds: int = 4) -> list[RoundScores]:
+    rng = np.random.default_rng(seed)
+    turns = rng.permutation(N_SEEN).reshape(n_rounds, -1)
+    return [RoundScores([simulate(np.sort(held), rng)], [], [], (9, 9)) for held in turns]
+
+
+def fitted(rounds: list[RoundScores]) -> _rounds.Calibration:
+    return calibrate(rounds, np.arange(N_SEEN))
+
+
+def with_unseen(part: Scores, shift: float) -> Scores:
+    """Return scores with a constant added to those of unseen classes."""
+    scores = part.scores.copy()
+    scores[:, len(part.seen) :] += shift
+    return part._replace(scores=scores)
+
+
+class TestPool:
+    @pytest.mark.parametrize("seed", [None, 0])
+    def test_accuracies_are_those_of_the_rounds(self, seed: int | None):
+        rounds = simulated_rounds(0)
+        order = np.arange(N_SEEN) if seed is None else np.random.default_rng(seed).permutation(N_SEEN)
+        mixture = fitted(rounds).mixture
+        groups = [group for one in rounds for group in one.groups]
+        outputs = [group.outputs(fit_temperatures(groups)) for group in groups]
+        pooled = pool([mixture.summary(one) for one in outputs], groups, order)
+        assert (pooled.n_seen, pooled.n_unseen) == (N_SEEN, N_SEEN)
+
+        right = np.zeros((2, N_SEEN))
+        rows = np.zeros((2, N_SEEN))
+        for out in outputs:
+            truth = out.classes.to_numpy()[out.target]
+            as_seen = out.seen_classes.to_numpy()[out.seen.argmax(axis=1)]
+            as_unseen = out.unseen_classes.to_numpy()[out.unseen.argmax(axis=1)]
+            guess = np.where(mixture.takes_for_unseen(out), as_unseen, as_seen)
+            for k, mask in enumerate((out.is_seen, ~out.is_seen)):
+                np.add.at(right[k], truth[mask], guess[mask] == truth[mask])
+                np.add.at(rows[k], truth[mask], 1)
+        by_hand = right / rows
+
+        hit = mixture.predict(pooled) == pooled.target
+        found = np.array([hit[pooled.target == column].mean() for column in range(2 * N_SEEN)])
+        np.testing.assert_allclose(found.reshape(2, -1)[:, order], by_hand)
+        point = mixture.curve(pooled).at(mixture.operating_point_.threshold)
+        assert point.acc_tr == pytest.approx(by_hand[0].mean())
+        assert point.acc_ts == pytest.approx(by_hand[1].mean())
+        assert 0.3 < by_hand.mean() < 1
+
+    def test_classes_that_are_never_held_out_have_no_unseen_column(self):
+        rounds = simulated_rounds(0)[:2]
+        groups = [group for one in rounds for group in one.groups]
+        pooled = fitted(rounds).validation
+        assert (pooled.n_seen, pooled.n_unseen) == (N_SEEN, 2 * N_HELD)
+        held = np.unique(np.concatenate([one.unseen for one in groups]))
+        unseen = held[pooled.target[~pooled.is_seen] - N_SEEN]
+        np.testing.assert_array_equal(
+            unseen, np.concatenate([one.unseen[one.target[one.target >= 9] - 9] for one in groups])
+        )
+
+
+class TestCalibrate:
+    def test_p_unseen_is_calibrated(self):
+        found, rng = fitted(simulated_rounds(0)), np.random.default_rng(1)
+        mixture = found.mixture.expect_share(0.5)
+        fresh = [simulate(np.arange(k, k + N_HELD), rng, rows=200) for k in range(9)]
+        outputs = [part.outputs(found.temperatures) for part in fresh]
+        belief = np.concatenate([mixture.belief(out) for out in outputs])
+        is_seen = np.concatenate([out.is_seen for out in outputs])
+        assert gate_auc(is_seen, -belief) > 0.8
+        assert calibration(belief, ~is_seen).error < 0.04
+
+    def test_class_probabilities_are_calibrated(self):
+        found, rng = fitted(simulated_rounds(0)), np.random.default_rng(1)
+        mixture = found.mixture.expect_share(0.5)
+        fresh = [simulate(np.arange(k, k + N_HELD), rng, rows=200) for k in range(9)]
+        best, right = [], []
+        for part in fresh:
+            scores = mixture.scores(part.outputs(found.temperatures))
+            best.append(scores.max(axis=1) / scores.sum(axis=1))
+            right.append(scores.argmax(axis=1) == part.target)
+        assert calibration(np.concatenate(best), np.concatenate(right)).error < 0.05
+
+    def test_the_point_is_the_best_of_the_validation_curve(self):
+        found = fitted(simulated_rounds(0))
+        curve = found.mixture.curve(found.validation)
+        assert found.mixture.validation_point_.acc_h == pytest.approx(curve.acc_h.max())
+        assert found.mixture.operating_point_.softness == 1
+
+    def test_the_unit_of_scores_does_not_matter(self):
+        rounds = simulated_rounds(0)
+        scaled = [
+            one._replace(groups=[part._replace(scores=100 * part.scores) for part in one.groups])
+            for one in rounds
+        ]
+        one, two = fitted(rounds), fitted(scaled)
+        assert two.temperatures.unseen == pytest.approx(100 * one.temperatures.unseen, rel=1e-2)
+        np.testing.assert_allclose(one.validation.gate_score, two.validation.gate_score, atol=0.05)
+
+    def test_the_bias_error_is_the_spread_between_rounds(self):
+        """Rounds whose unseen classes have other scores by a constant need another bias."""
+        rounds = simulated_rounds(0)
+        shifts = (-0.2, 0.2, -0.2, 0.2)
+        differing = [
+            one._replace(groups=[with_unseen(part, shift) for part in one.groups])
+            for one, shift in zip(rounds, shifts, strict=True)
+        ]
+        errors = [fitted(part).mixture.bias_error for part in (rounds, differing)]
+        assert errors[1] > 2 * errors[0]
+
+    def test_one_round_has_no_spread(self):
+        assert fitted(simulated_rounds(0)[:1]).mixture.bias_error == 0
+
+
+class TestTrend:
+    @staticmethod
+    def rounds(shift: float, n_classes: tuple[int, int] = (9, 10)) -> list[RoundScores]:
+        return [
+            one._replace(
+                before=one.groups, after=[with_unseen(g, shift) for g in one.groups], n_classes=n_classes
+            )
+            for one in simulated_rounds(0)
+        ]
+
+    @pytest.mark.parametrize("shift", [-0.1, 0.1])
+    def test_a_known_change_of_scores_is_extrapolated(self, shift: float):
+        """If unseen classes gain with more training classes, the bias for "unseen" falls."""
+        plain, moved = fitted(simulated_rounds(0)), fitted(self.rounds(shift))
+        gate = plain.mixture.gate_
+        slope = (gate.weights_ / gate.spread_)[1:3].sum() / plain.temperatures.gate
+        factor = (1 / 9 - 1 / 12) / (1 / 9 - 1 / 10)
+        change = moved.mixture.gate_.bias_ - gate.bias_
+        assert np.sign(change) == -np.sign(shift)
+        assert change == pytest.approx(-factor * shift * slope, rel=0.01)
+        assert moved.mixture.bias_error >= abs(change) / 2
+
+    def test_point_and_validation_are_those_of_the_rounds(self):
+        plain, moved = fitted(simulated_rounds(0)), fitted(self.rounds(0.1))
+        assert plain.mixture.operating_point_ == moved.mixture.operating_point_
+        np.testing.assert_array_equal(plain.validation.gate_score, moved.validation.gate_score)
+
+    def test_no_change_without_a_difference(self):
+        plain, moved = fitted(simulated_rounds(0)), fitted(self.rounds(0.0))
+        assert moved.mixture.gate_.bias_ == pytest.approx(plain.mixture.gate_.bias_)
+
+    def test_the_same_number_of_training_classes_says_nothing(self):
+        plain, moved = fitted(simulated_rounds(0)), fitted(self.rounds(0.1, (9, 9)))
+        assert moved.mixture.gate_.bias_ == plain.mixture.gate_.bias_
+
+    @pytest.mark.parametrize(("fewest", "larger"), [(5, False), (N_HELD, True)])
+    def test_the_temperature_changes_only_if_enough_classes_are_offered(self, monkeypatch, fewest, larger):
+        monkeypatch.setattr(_rounds, "_FEWEST", fewest)
+        sharper = [
+            one._replace(after=[part._replace(scores=2 * part.scores) for part in one.after])
+            for one in self.rounds(0.0)
+        ]
+        plain, moved = fitted(simulated_rounds(0)).temperatures, fitted(sharper).temperatures
+        assert moved.gate == plain.gate
+        assert moved.seen == plain.seen
+        factor = (1 / 9 - 1 / 12) / (1 / 9 - 1 / 10)
+        assert moved.unseen / plain.unseen == pytest.approx(2**factor if larger else 1, rel=0.01)
+
+
+@pytest.fixture(scope="module")
+def task():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.random((16, 8)), index=[f"class {k}" for k in range(16)])
+    y = np.repeat(table.index[:12], 10)
+    X = table.loc[y].to_numpy() @ rng.normal(size=(8, 20)) + 0.3 * rng.normal(size=(len(y), 20))
+    return table, X.astype(np.float32), y
+
+
+class TestFit:
+    @staticmethod
+    def fit(task, **options) -> Cosmo:
+        table, X, y = task
+        return Cosmo(table, **{"unseen": ESZSL(1.0, 1.0, temperature=0.1), **options}).fit(X, y)
+
+    @staticmethod
+    def same(one: Cosmo, two: Cosmo) -> bool:
+        gates = one.combination_.gate_, two.combination_.gate_
+        return (
+            one.operating_point_ == two.operating_point_
+            and one.experts_.temperatures == two.experts_.temperatures
+            and np.array_equal(gates[0].weights_, gates[1].weights_)
+            and gates[0].bias_ == gates[1].bias_
+        )
+
+    def test_same_seed_same_model(self, task):
+        one, two, other = (self.fit(task, random_state=seed) for seed in (1, 1, 2))
+        assert self.same(one, two)
+        assert not self.same(one, other)
+
+    def test_rounds_at_the_same_time_give_the_same_model(self, task):
+        with parallel_config(inner_max_num_threads=1):
+            assert self.same(self.fit(task), self.fit(task, n_jobs=2))
+
+    def test_number_of_rounds(self, task, monkeypatch):
+        drawn = []
+
+        def record(*args, **options):
+            drawn.append(deployment_rounds(*args, **options))
+            return drawn[-1]
+
+        class SlowESZSL(ESZSL):
+            slow: ClassVar[bool] = True
+
+        monkeypatch.setattr(_rounds, "deployment_rounds", record)
+        self.fit(task)
+        self.fit(task, rounds=2)
+        self.fit(task, unseen=SlowESZSL(1.0, 1.0, temperature=0.1))
+        self.fit(task, unseen=SlowESZSL(1.0, 1.0, temperature=0.1), rounds=4)
+        assert [len(rounds) for rounds in drawn] == [4, 2, 3, 4]
+        assert [bool(rounds[0].halves) for rounds in drawn] == [True, True, False, False]
+
+    def test_slow_experts_have_no_trend(self, task):
+        class SlowESZSL(ESZSL):
+            slow: ClassVar[bool] = True
+
+        model = self.fit(task, unseen=SlowESZSL(1.0, 1.0, temperature=0.1))
+        temperatures = model.experts_.temperatures
+        assert temperatures.unseen == temperatures.gate
+        assert model.predict_proba(task[1]).shape == (120, 16)
+
+    @pytest.mark.parametrize("rounds", [0, 13])
+    def test_rounds_out_of_range(self, task, rounds: int):
+        with pytest.raises(ValueError, match="rounds must be between 1 and the 12 seen classes"):
+            self.fit(task, rounds=rounds)
+
+    def test_validation_has_every_class_in_both_roles(self, task):
+        model = self.fit(task)
+        validation = model.validation_outputs_
+        assert (validation.n_seen, validation.n_unseen) == (12, 12)
+        assert np.unique(validation.target).tolist() == list(range(24))
+
+    def test_p_unseen_follows_the_gate(self, task):
+        model = self.fit(task)
+        steps = model.explain(task[1])
+        np.testing.assert_allclose(
+            steps.p_unseen, expit(model.operating_point_.threshold - steps.gate_score), rtol=1e-9
+        )
