@@ -1,0 +1,253 @@
+"""`Cosmo` with its default method, from samples to probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from cosmo import Cosmo, MaxSoftmaxGate
+from cosmo.data import load_glyphs
+from cosmo.experts import ESZSL
+from cosmo.gates.calibrated import CalibratedGate
+from cosmo.metrics.accuracy import gzsl_scores
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_glyphs(n_classes=40, samples_per_class=12)
+
+
+@pytest.fixture(scope="module")
+def train(data):
+    rows = data.split.trainval
+    return data.features[rows], data.labels[rows]
+
+
+@pytest.fixture(scope="module")
+def test(data):
+    rows = np.concatenate([data.split.test_seen, data.split.test_unseen])
+    return data.features[rows], data.labels[rows]
+
+
+@pytest.fixture(scope="module")
+def model(data, train):
+    return Cosmo(data.descriptions).fit(*train)
+
+
+class Toy:
+    """Classes that are points in the space of attributes, with a linear map to features."""
+
+    def __init__(self, n_seen: int, n_unseen: int, rows: int = 10, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        names = [f"class {k}" for k in range(n_seen + n_unseen)]
+        self.table = pd.DataFrame(rng.random((len(names), 6)), index=names)
+        mixing = rng.normal(size=(6, 12))
+
+        def draw(labels: np.ndarray) -> np.ndarray:
+            return self.table.loc[labels].to_numpy() @ mixing + 0.2 * rng.normal(size=(len(labels), 12))
+
+        self.y, self.y_test = np.repeat(names[:n_seen], rows), np.repeat(names, 6)
+        self.X, self.X_test = draw(self.y), draw(self.y_test)
+
+    def fit(self, **options: object) -> Cosmo:
+        return Cosmo(self.table, unseen=ESZSL(1.0, 1.0, temperature=0.1), **options).fit(self.X, self.y)
+
+
+def check_probabilities(model: Cosmo, X: np.ndarray) -> np.ndarray:
+    """Check that rows are distributions whose best class is predicted, and return them."""
+    proba = model.predict_proba(X)
+    assert np.isfinite(proba).all()
+    assert proba.min() >= 0
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-6)
+    np.testing.assert_array_equal(model.classes_[proba.argmax(axis=1)], model.predict(X))
+    return proba
+
+
+class TestPrediction:
+    def test_probabilities(self, model, test):
+        assert check_probabilities(model, test[0]).shape == (len(test[0]), 40)
+
+    @pytest.mark.parametrize("share", [0.001, 0.2, 0.9])
+    def test_at_another_share(self, data, train, test, share: float):
+        toy = Toy(8, 3)
+        check_probabilities(toy.fit().operate_at(unseen_share=share), toy.X_test)
+
+    def test_both_domains_are_recognised(self, model, test):
+        scores = gzsl_scores(test[1], model.predict(test[0]), model.seen_classes_, model.unseen_classes_)
+        assert scores.acc_ts > 0.25
+        assert scores.acc_tr > 0.25
+
+    def test_the_explanation_multiplies_out(self, model, test):
+        steps = model.explain(test[0])
+        expected = np.hstack(
+            [steps.seen * (1 - steps.p_unseen)[:, None], steps.unseen * steps.p_unseen[:, None]]
+        )
+        np.testing.assert_allclose(steps.proba, expected, rtol=1e-5, atol=1e-9)
+        for expert in (steps.seen, steps.unseen):
+            np.testing.assert_allclose(expert.sum(axis=1), 1, rtol=1e-5)
+        np.testing.assert_array_equal(steps.prediction, model.predict(test[0]))
+
+    def test_the_mass_of_unseen_classes_is_the_gates(self, model, test):
+        unseen = np.isin(model.classes_, model.unseen_classes_)
+        p_unseen = model.predict_proba(test[0])[:, unseen].sum(axis=1)
+        np.testing.assert_allclose(p_unseen, model.explain(test[0]).p_unseen, rtol=1e-5)
+
+    def test_batches_do_not_matter(self, model, test):
+        whole = model.predict_proba(test[0])
+        parts = [model.predict_proba(test[0][k : k + 7]) for k in range(0, 70, 7)]
+        np.testing.assert_allclose(np.concatenate(parts), whole[:70], rtol=1e-3, atol=1e-6)
+
+    def test_a_seen_expert_without_logits(self):
+        toy = Toy(6, 2)
+        check_probabilities(toy.fit(seen=LogisticRegression()), toy.X_test)
+
+
+class TestExpectedScores:
+    def test_at_the_point_they_are_those_of_validation(self, model):
+        scores, intervals = model.expected_scores()
+        point = model.combination_.validation_point_
+        assert scores[:2] == pytest.approx((point.acc_ts, point.acc_tr))
+        assert all(one.low < one.high for one in intervals)
+
+    def test_the_level(self, model):
+        narrow, wide = (model.expected_scores(level).intervals[0] for level in (0.5, 0.95))
+        assert wide.low < narrow.low < narrow.high < wide.high
+        with pytest.raises(ValueError, match="level is a probability"):
+            model.expected_scores(95)
+
+
+class TestAddedClasses:
+    def test_gate_and_point_stay(self):
+        toy = Toy(8, 3)
+        model = toy.fit()
+        gate, point, proba = model.combination_.gate_, model.operating_point_, model.predict_proba(toy.X_test)
+        parameters = [*gate.weights_, gate.bias_, *gate.mean_, *gate.spread_]
+        temperatures = model.experts_.temperatures
+        model.add_classes(toy.table.iloc[:2].set_axis(["new", "newer"]) + 0.3)
+        assert model.combination_.gate_ is gate
+        assert [*gate.weights_, gate.bias_, *gate.mean_, *gate.spread_] == parameters
+        assert model.operating_point_ == point
+        assert model.experts_.temperatures == temperatures
+        after = check_probabilities(model, toy.X_test)
+        assert after.shape == (len(toy.X_test), 13)
+        # Seen classes share p(S) as before.
+        ratio = after[:, :8] / after[:, :8].sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(ratio, proba[:, :8] / proba[:, :8].sum(axis=1, keepdims=True), rtol=1e-3)
+
+    def test_copies_of_all_unseen_classes_leave_the_gate_where_it_is(self):
+        toy = Toy(8, 3)
+        model = toy.fit()
+        before = model.explain(toy.X_test)
+        model.add_classes(toy.table.iloc[8:].set_axis(["a copy", "another", "a third"]))
+        after = model.explain(toy.X_test)
+        np.testing.assert_allclose(after.p_unseen, before.p_unseen, rtol=1e-4)
+        np.testing.assert_allclose(after.unseen[:, :3], before.unseen / 2, rtol=1e-4, atol=1e-7)
+
+
+class TestParameters:
+    def test_calibrated_is_the_default(self, model):
+        assert model.method == "calibrated"
+        assert isinstance(model.combination_.gate_, CalibratedGate)
+        assert model.operating_point_.softness == 1
+        assert model.operating_point_.prior_weight == 0
+
+    def test_unknown_method(self):
+        with pytest.raises(ValueError, match=r"^method must be one of calibrated, paper; got 'modern'$"):
+            Toy(4, 2).fit(method="modern")
+
+    @pytest.mark.parametrize(
+        "option",
+        [{"gate": MaxSoftmaxGate()}, {"smoothing": "none"}, {"folds": 3}],
+        ids=lambda o: next(iter(o)),
+    )
+    def test_choices_of_the_paper(self, option: dict):
+        with pytest.raises(ValueError, match="choices of the paper: set method='paper'"):
+            Toy(4, 2).fit(**option)
+        assert Toy(6, 2).fit(method="paper", **option).combination_.unseen_share is None
+
+
+class TestSmallTasks:
+    @pytest.mark.parametrize(
+        ("n_seen", "n_unseen"), [(2, 1), (2, 5), (3, 1), (3, 4), (5, 1), (12, 1), (4, 30)]
+    )
+    def test_few_classes(self, n_seen: int, n_unseen: int):
+        toy = Toy(n_seen, n_unseen)
+        model = toy.fit()
+        check_probabilities(model, toy.X_test)
+        assert np.isfinite(model.operating_point_.threshold)
+        assert 0 < model.combination_.unseen_share < 1
+        assert all(0 <= value <= 1 for value in model.expected_scores().scores)
+        assert np.abs(model.explain(toy.X_test).gate_score).max() < 1e4
+
+    def test_two_seen_classes_are_told_apart(self):
+        """One class is left in each round: its probability of one says nothing about the temperature."""
+        toy = Toy(2, 1)
+        model = toy.fit()
+        assert model.experts_.temperatures.seen == 1
+        rows = np.isin(toy.y_test, model.seen_classes_)
+        steps = model.explain(toy.X_test[rows])
+        truth = model.seen_classes_.get_indexer(toy.y_test[rows])
+        assert (steps.seen[np.arange(len(truth)), truth] > 0.7).mean() > 0.9
+
+    def test_one_unseen_class_is_recognised(self):
+        toy = Toy(12, 1)
+        model = toy.fit()
+        assert model.score(toy.X_test, toy.y_test) > 0.6
+        steps = model.explain(toy.X_test)
+        np.testing.assert_array_equal(steps.unseen, 1)
+
+    def test_classes_with_one_row(self):
+        toy = Toy(8, 2)
+        kept = np.concatenate(
+            [np.flatnonzero(toy.y == c)[: 1 if k < 2 else 10] for k, c in enumerate(toy.table.index)]
+        )
+        toy.X, toy.y = toy.X[kept], toy.y[kept]
+        check_probabilities(toy.fit(), toy.X_test)
+
+    def test_only_one_row_of_each_class(self):
+        toy = Toy(8, 2, rows=1)
+        with pytest.raises(ValueError, match="no class has two rows"):
+            toy.fit()
+
+    @pytest.mark.parametrize("value", [0.0, 1.0, -1000.0])
+    def test_constant_features(self, value: float):
+        toy = Toy(6, 2)
+        toy.X = np.full_like(toy.X, value)
+        proba = check_probabilities(toy.fit(), toy.X)
+        np.testing.assert_allclose(proba, proba[:1].repeat(len(proba), axis=0), rtol=1e-5)
+        np.testing.assert_allclose(proba[:, :6], proba[:, :1].repeat(6, axis=1), rtol=1e-3)
+
+
+class TestLeaks:
+    @staticmethod
+    def changed(table: pd.DataFrame, unseen: pd.Index, how: str) -> pd.DataFrame:
+        other, rng = table.copy(), np.random.default_rng(0)
+        if how == "permuted":
+            other.loc[unseen] = rng.permutation(table.loc[unseen].to_numpy())
+        elif how == "other values":
+            other.loc[unseen] = rng.random(table.loc[unseen].shape, dtype=np.float32)
+        elif how == "other names":
+            other = other.rename(index={name: f"{name}, once more" for name in unseen})
+        else:  # other places
+            other = pd.concat([other.loc[unseen], other.drop(index=unseen)])
+        return other
+
+    @pytest.mark.parametrize("how", ["permuted", "other values", "other names", "other places"])
+    def test_descriptions_of_unseen_classes_influence_no_choice(self, data, train, model, how: str):
+        other = Cosmo(self.changed(data.descriptions, model.unseen_classes_, how)).fit(*train)
+        one, two = model.combination_, other.combination_
+        assert one.operating_point_ == two.operating_point_
+        assert model.experts_.temperatures == other.experts_.temperatures
+        for name in ("mean_", "spread_", "weights_", "bias_", "bias_error_"):
+            np.testing.assert_array_equal(getattr(one.gate_, name), getattr(two.gate_, name))
+        assert model.experts_.unseen.get_params() == other.experts_.unseen.get_params()
+        np.testing.assert_array_equal(
+            model.validation_outputs_.gate_score, other.validation_outputs_.gate_score
+        )
+
+    def test_their_number_does(self, data, train, model):
+        fewer = Cosmo(data.descriptions.drop(index=model.unseen_classes_[2:])).fit(*train)
+        assert fewer.experts_.temperatures != model.experts_.temperatures
+        assert fewer.operating_point_ != model.operating_point_
