@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import parallel_config
 from scipy.special import expit
 
 from cosmo import Cosmo
@@ -225,10 +226,8 @@ class TestFit:
         assert not self.same(one, other)
 
     def test_rounds_at_the_same_time_give_the_same_model(self, task):
-        one, two = self.fit(task), self.fit(task, n_jobs=2)
-        # Workers have other numbers of threads, which changes the last digits.
-        np.testing.assert_allclose(two.experts_.temperatures, one.experts_.temperatures, rtol=1e-3)
-        np.testing.assert_allclose(two.predict_proba(task[1]), one.predict_proba(task[1]), atol=1e-3)
+        with parallel_config(backend="threading"):  # Processes would take seconds to start.
+            assert self.same(self.fit(task), self.fit(task, n_jobs=2))
 
     def test_number_of_rounds(self, task, monkeypatch):
         drawn = []

@@ -51,8 +51,8 @@ def validation():
 @pytest.fixture
 def quick(monkeypatch):
     """Fewer bins and simulated batches."""
-    monkeypatch.setattr(module, "_BINS", 60)
-    monkeypatch.setattr(module, "_DRAWS", 50)
+    monkeypatch.setattr(module, "_BINS", 50)
+    monkeypatch.setattr(module, "_DRAWS", 40)
 
 
 class TestLikeliestShare:

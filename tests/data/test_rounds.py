@@ -168,7 +168,7 @@ class TestRows:
 
     def test_many_rows_are_capped(self):
         codes = np.repeat(np.arange(4), 60_000)
-        for one in deployment_rounds(codes, 4):
+        for one in deployment_rounds(codes, 4, n_rounds=2):
             assert len(one.held.unseen_val) == 20_000
             assert len(one.held.seen_val) == 10_000  # of half of the classes
             assert len(one.held.seen_train) == 110_000
