@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
+from scipy.special import expit
 
-from cosmo.classifier.combinations import Combination
+from cosmo import Cosmo
+from cosmo.classifier.combinations import Combination, GatedMixture
+from cosmo.evaluation.run import CALIBRATED, Experiment
 from cosmo.metrics.accuracy import gzsl_scores
 from cosmo.mixture.outputs import ExpertOutputs
 
@@ -111,7 +114,7 @@ def until(page: Any, expression: str) -> None:
 
 
 def operating(page: Any) -> dict[str, float]:
-    """What the bar above the views says: accuracies in percent, and the threshold."""
+    """What the bar above the views says: accuracies in percent, and the threshold or share."""
     shown = page.evaluate(
         """() => Object.fromEntries([...document.querySelectorAll(".operating dl > div")].map(
             (one) => [one.className, one.querySelector("dd").textContent]))"""
@@ -126,7 +129,7 @@ def exact_threshold(page: Any) -> float:
 
 def number(text: str) -> float:
     """A number as the page writes it."""
-    return float(text.replace("−", "-").replace(",", "").removesuffix("%").strip())
+    return float(text.replace("−", "-").replace(",", "").removesuffix("%").strip(" <>"))
 
 
 def moved(rule: Combination, threshold: float) -> Any:
@@ -136,10 +139,33 @@ def moved(rule: Combination, threshold: float) -> Any:
     return rule
 
 
+class Shown(NamedTuple):
+    """A report, and what it shows when it opens."""
+
+    report: Path
+    experiment: Experiment
+    name: str
+    model: Cosmo
+    outputs: ExpertOutputs
+
+
+def way_of(experiment: Experiment, name: str) -> tuple[ExpertOutputs, Combination]:
+    """The outputs and the rule of a curve of a report."""
+    if name != CALIBRATED:
+        return experiment.test, experiment.fitted[name]
+    assert experiment.calibrated is not None
+    assert experiment.calibrated_test is not None
+    return experiment.calibrated_test, experiment.calibrated.combination_
+
+
 def shown_right(page: Any, outputs: ExpertOutputs, rule: Combination) -> None:
     """What the plane shows of the current curve is what its predictions give, where it is operated now."""
     threshold, bar, classes = exact_threshold(page), operating(page), outputs.classes
-    assert bar["threshold"] == pytest.approx(threshold, abs=5.1e-4, rel=5.1e-4)
+    if isinstance(rule, GatedMixture) and rule.unseen_share is not None:
+        share = min(99.9, max(0.1, 100 * expit(threshold)))  # Beyond these it shows "<" or ">".
+        assert bar["threshold"] == pytest.approx(share, abs=0.0501)
+    else:
+        assert bar["threshold"] == pytest.approx(threshold, abs=5.1e-4, rel=5.1e-4)
     rule = moved(rule, threshold)
     scores = gzsl_scores(
         classes[outputs.labels], classes[rule.predict(outputs)], outputs.seen_classes, outputs.unseen_classes

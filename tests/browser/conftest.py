@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import Visitor, chromium
+from chromium import Shown, Visitor, chromium
 
 from cosmo.data import load_glyphs
 from cosmo.evaluation.run import Experiment, run_experiment
@@ -30,6 +31,25 @@ def visitor(browser: Any) -> Iterator[Visitor]:
 @pytest.fixture(scope="session")
 def experiment() -> Experiment:
     return run_experiment(load_glyphs(n_classes=40, samples_per_class=12))
+
+
+@pytest.fixture(scope="session", params=["calibrated", "paper"])
+def shown(
+    request: pytest.FixtureRequest,
+    experiment: Experiment,
+    report: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Shown:
+    """The report of a run with the calibrated method, and of one with the paper's ways only."""
+    if request.param == "calibrated":
+        assert experiment.calibrated is not None
+        assert experiment.calibrated_test is not None
+        model, outputs = experiment.calibrated, experiment.calibrated_test
+        return Shown(report, experiment, "COSMO, calibrated", model, outputs)
+    evaluations = experiment.evaluations[:-1]
+    paper = replace(experiment, evaluations=evaluations, calibrated=None, calibrated_test=None)
+    path = write_report(paper, tmp_path_factory.mktemp("paper"))
+    return Shown(path, paper, "COSMO", paper.model, paper.test)
 
 
 @pytest.fixture(scope="session")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from copy import copy
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
 from chromium import (
+    Shown,
     Visitor,
     class_table,
     exact_threshold,
@@ -22,20 +22,14 @@ from chromium import (
     settled,
     shown_right,
     until,
+    way_of,
 )
+from scipy.special import expit
 
 from cosmo.evaluation.run import Experiment
 from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc, gzsl_scores
 from cosmo.mixture.curve import SeenUnseenCurve
-from cosmo.mixture.smoothing import combine
-
-VERDICTS = {
-    "correct": "right",
-    "corrected by smoothing": "fixed",
-    "wrong by smoothing": "broke",
-    "gate wrong": "gate",
-    "expert wrong": "expert",
-}
+from cosmo.viz.reliability import reliability
 
 
 def choose_curve(page: Any, name: str) -> None:
@@ -47,7 +41,7 @@ def test_chosen_point_is_that_of_the_model(visitor: Visitor, report: Path, exper
     """Accuracies from the model's own predictions of the test rows, by the names of the classes."""
     page, data = visitor.open(report), experiment.dataset
     rows = np.concatenate([data.split.test_seen, data.split.test_unseen])
-    predicted = experiment.model.predict(data.features[rows])
+    predicted = experiment.calibrated.predict(data.features[rows])  # type: ignore[union-attr]
     scores = gzsl_scores(data.labels[rows], predicted, data.seen_classes, data.unseen_classes)
     bar = operating(page)
     assert (bar["accTs"], bar["accTr"], bar["accH"]) == pytest.approx(
@@ -56,7 +50,7 @@ def test_chosen_point_is_that_of_the_model(visitor: Visitor, report: Path, exper
     table = experiment.table()
     for name in table.index:
         choose_curve(page, name)
-        shown_right(page, experiment.test, experiment.fitted[name])
+        shown_right(page, *way_of(experiment, name))
     lines = page.locator(".legend tbody tr")
     for line, (name, row) in zip(lines.all(), table.iterrows(), strict=True):
         cells = line.locator("td").all_text_contents()[2:]
@@ -66,10 +60,10 @@ def test_chosen_point_is_that_of_the_model(visitor: Visitor, report: Path, exper
         )
 
 
-@pytest.mark.parametrize("name", ["COSMO", "CS + ESZSL"])
+@pytest.mark.parametrize("name", ["COSMO, calibrated", "COSMO", "CS + ESZSL"])
 def test_drag_along_the_curve(visitor: Visitor, report: Path, experiment: Experiment, name: str) -> None:
-    page = visitor.open(report, f"#plane/{name.replace(' ', '%20').replace('+', '%2B')}/0")
-    shown_right(page, experiment.test, experiment.fitted[name])
+    page = visitor.open(report, f"#plane/{quote(name)}/0")
+    shown_right(page, *way_of(experiment, name))
     handle = page.locator(".handle")
     handle.scroll_into_view_if_needed()
     box = handle.locator("circle").nth(1).bounding_box()
@@ -80,7 +74,7 @@ def test_drag_along_the_curve(visitor: Visitor, report: Path, experiment: Experi
     for step in range(1, 5):
         page.mouse.move(x + 25 * step, y + 30 * step, steps=3)
         settled(page)
-        shown_right(page, experiment.test, experiment.fitted[name])
+        shown_right(page, *way_of(experiment, name))
         seen.append(operating(page)["accTr"])
     page.mouse.up()
     assert seen[-1] > seen[0]
@@ -91,16 +85,17 @@ def test_drag_along_the_curve(visitor: Visitor, report: Path, experiment: Experi
     assert exact_threshold(page) == at, "the point follows although nothing holds it"
 
 
-def test_keys_and_buttons_move_the_point(visitor: Visitor, report: Path, experiment: Experiment) -> None:
-    page, curve = visitor.open(report), experiment.evaluations[-1].curve
-    k = int(np.searchsorted(curve.corners, experiment.evaluations[-1].point.threshold))
+def test_keys_and_buttons_move_the_point(visitor: Visitor, shown: Shown) -> None:
+    evaluation, rule = shown.experiment.evaluations[-1], shown.model.combination_
+    page, curve = visitor.open(shown.report), evaluation.curve
+    k = int(np.searchsorted(curve.corners, evaluation.point.threshold))
     page.locator(".handle").focus()
     last = len(curve.thresholds) - 1
     for key, to in {"ArrowLeft": k + 1, "ArrowRight": k, "ArrowDown": k - 1, "Home": last, "End": 0}.items():
         page.keyboard.press(key)
         settled(page)
         assert exact_threshold(page) == pytest.approx(curve.thresholds[to], abs=1e-12)
-        shown_right(page, experiment.test, experiment.fitted["COSMO"])
+        shown_right(page, shown.outputs, rule)
     page.get_by_role("button", name="Best Acc_H").click()
     settled(page)
     best = curve.best()
@@ -115,40 +110,89 @@ def test_keys_and_buttons_move_the_point(visitor: Visitor, report: Path, experim
     assert page.get_by_text(f"its largest is {100 * curve.acc_tr.max():.1f} %").is_visible()
     page.get_by_role("button", name="Back to the chosen point").click()
     settled(page)
-    assert exact_threshold(page) == experiment.evaluations[-1].point.threshold
+    assert exact_threshold(page) == evaluation.point.threshold
     slider = page.get_by_label("operating point, from all unseen to all seen")
     slider.focus()
     page.keyboard.press("ArrowRight")
     settled(page)
     assert exact_threshold(page) == pytest.approx(curve.thresholds[k - 1], abs=1e-12)
-    shown_right(page, experiment.test, experiment.fitted["COSMO"])
+    shown_right(page, shown.outputs, rule)
 
 
-def test_gate(visitor: Visitor, report: Path, experiment: Experiment) -> None:
-    page, outputs = visitor.open(report, "#gate"), experiment.test
+def test_gate(visitor: Visitor, shown: Shown) -> None:
+    page, outputs, gate = visitor.open(shown.report, "#gate"), shown.outputs, shown.model.combination_.gate_
     numbers_shown = page.locator("#panel-gate dl.numbers dd")
-    for shown, rule in (("confidence", "COSMO"), ("max softmax", "Independent-Hard")):
-        page.locator("#panel-gate select").select_option(shown)
+    ways = {"confidence": "COSMO", "max softmax": "Independent-Hard"}
+    if gate.log_odds:
+        # A gate has the threshold of the first way that uses it, after the main one.
+        ways = {"calibrated": shown.name, **ways, "confidence": "CB-Gating"}
+    for name, way in ways.items():
+        page.locator("#panel-gate select").select_option(name)
         settled(page)
-        score = experiment.fitted[rule].gate_.score(outputs)  # type: ignore[attr-defined]
+        test, rule = way_of(shown.experiment, way)
+        score = rule.gate_.score(test)  # type: ignore[attr-defined]
         wanted = 100 * gate_auc(outputs.is_seen, score), 100 * fpr_at_tpr(outputs.is_seen, score)
         assert tuple(map(number, numbers_shown.all_text_contents()[:2])) == pytest.approx(wanted, abs=0.0501)
-    page.locator("#panel-gate select").select_option("confidence")
+        text = numbers_shown.nth(2).text_content()
+        threshold = rule.operating_point_.threshold
+        if way == "COSMO, calibrated":
+            assert text == f"{100 * expit(threshold):.1f} %"
+        else:
+            assert number(text) == pytest.approx(threshold, abs=5.1e-4)
+    page.locator("#panel-gate select").select_option(next(iter(ways)))
     settled(page)
-    line = page.get_by_role("slider", name="threshold of the gate")
+    called = "expected share of unseen samples" if gate.log_odds else "threshold of the gate"
+    line = page.get_by_role("slider", name=called)
     line.focus()
     for key in ("ArrowRight", "PageDown", "Home"):
         page.keyboard.press(key)
         settled(page)
         threshold = exact_threshold(page)
         assert float(line.get_attribute("aria-valuenow")) == threshold
-        taken = experiment.fitted["COSMO"].gate_.score(outputs) >= threshold  # type: ignore[attr-defined]
+        spoken = line.get_attribute("aria-valuetext")
+        if gate.log_odds:
+            share = number(spoken.removeprefix("share of unseen samples "))
+            assert share == pytest.approx(100 * expit(threshold), abs=0.0501)
+        else:
+            assert number(spoken.removeprefix("threshold ")) == pytest.approx(threshold, abs=5.1e-4)
+        taken = gate.score(outputs) >= threshold
         shares = [100 * taken[outputs.is_seen == side].mean() for side in (True, False)]
         assert list(map(number, numbers_shown.all_text_contents()[3:])) == pytest.approx(shares, abs=0.0501)
     # The threshold of the gate is that of the curve: the other views have moved with it.
     page.get_by_role("tab", name="Plane").click()
     settled(page)
-    shown_right(page, experiment.test, experiment.fitted["COSMO"])
+    shown_right(page, outputs, shown.model.combination_)
+
+
+def test_calibration(visitor: Visitor, shown: Shown) -> None:
+    """The curves and errors of `reliability`, and the shares behind them."""
+    page, mixture = visitor.open(shown.report, "#calibration"), shown.model.combination_
+    terms = dict(
+        zip(
+            page.locator("#panel-calibration dl.numbers dt").all_text_contents(),
+            page.locator("#panel-calibration dl.numbers dd").all_text_contents(),
+            strict=True,
+        )
+    )
+    assert terms["method"] == shown.name
+    assert number(terms["samples"]) == len(shown.outputs)
+    assert number(terms["actual share"]) == pytest.approx(100 * (~shown.outputs.is_seen).mean(), abs=0.0501)
+    assert ("expected share of unseen samples" in terms) == (mixture.unseen_share is not None)
+    for name, curve in reliability(mixture, shown.outputs).items():
+        assert number(terms[f"ECE of {name}"]) == pytest.approx(100 * curve.error, abs=0.0501)
+        drawn = page.get_by_label(f"Reliability diagram of {name}:")
+        assert f"about {100 * curve.chance:.1f} % by chance" in drawn.get_attribute("aria-label")
+        assert drawn.locator("circle").count() == len(curve.samples)
+        table = rows_of(saved(page, page.get_by_label(f'"{name}:').and_(page.get_by_label("as CSV"))))
+        written = np.array(table[1:], dtype=float).T
+        for column, wanted in zip(written, (curve.probability, curve.frequency, curve.samples), strict=True):
+            np.testing.assert_allclose(column, wanted)
+    notice = page.get_by_text("not the current one")
+    assert notice.count() == 0
+    page.get_by_label("operating point, from all unseen to all seen").focus()
+    page.keyboard.press("PageUp")
+    settled(page)
+    assert notice.is_visible()
 
 
 def test_ties_and_infinities(visitor: Visitor, report: Path) -> None:
@@ -187,11 +231,11 @@ def test_ties_and_infinities(visitor: Visitor, report: Path) -> None:
 
 
 def test_class_table(visitor: Visitor, report: Path, experiment: Experiment) -> None:
-    page, outputs = visitor.open(report, "#classes"), experiment.test
+    page, (outputs, rule) = visitor.open(report, "#classes"), way_of(experiment, "COSMO, calibrated")
     page.get_by_label("operating point, from all unseen to all seen").focus()
     page.keyboard.press("PageUp")  # not at the chosen point
     page.wait_for_timeout(300)
-    rule = moved(experiment.fitted["COSMO"], exact_threshold(page))
+    rule = moved(rule, exact_threshold(page))
     names, truth, guess = outputs.classes.astype(str), outputs.labels, rule.predict(outputs)
     found = class_table(page)
     assert len(found) == len({*truth})
@@ -228,119 +272,6 @@ def test_class_table(visitor: Visitor, report: Path, experiment: Experiment) -> 
     assert page.locator("#panel-walk").is_visible()
     assert page.get_by_label("sample number").input_value() == str(sample + 1)
     assert page.locator("#panel-walk .sample").bounding_box()["y"] < 600, "a link leads to what it names"
-
-
-def verdicts(experiment: Experiment, threshold: float) -> list[str]:
-    """What became of every sample at a threshold, from the mixture itself."""
-    outputs, rule = experiment.test, moved(experiment.fitted["COSMO"], threshold)
-    after = rule.scores(outputs).argmax(axis=1)
-    before = combine(
-        outputs.seen, outputs.unseen, rule.belief(outputs), smoothing="none", dtype=np.float64
-    ).argmax(axis=1)
-
-    def one(truth: int, answer: int, unsmoothed: int) -> str:
-        if answer == truth:
-            return "correct" if unsmoothed == truth else "corrected by smoothing"
-        if unsmoothed == truth:
-            return "wrong by smoothing"
-        return "expert wrong" if (answer < outputs.n_seen) == (truth < outputs.n_seen) else "gate wrong"
-
-    return [one(*row) for row in zip(outputs.labels, after, before, strict=True)]
-
-
-def test_walk_filters(visitor: Visitor, report: Path, experiment: Experiment) -> None:
-    page = visitor.open(report, "#walk")
-    chooser = page.get_by_label("samples to walk through")
-    for press in (None, "PageUp", "Home"):
-        if press:
-            page.get_by_label("operating point, from all unseen to all seen").focus()
-            page.keyboard.press(press)
-            settled(page)
-        counts = Counter(verdicts(experiment, exact_threshold(page)))
-        wrong = len(experiment.test) - counts["correct"] - counts["corrected by smoothing"]
-        wanted = {"all samples": len(experiment.test), "errors": wrong, **counts}
-        for text in chooser.locator("option").all_text_contents():
-            name, count = re.fullmatch(r"(.+) \(([\d,]+)\)", text).groups()  # type: ignore[union-attr]
-            assert number(count) == wanted.get(name, 0), (name, press)
-    page.get_by_role("tab", name="Plane").click()
-    page.get_by_role("button", name="Back to the chosen point").click()
-    page.get_by_role("tab", name="Walk-through").click()
-    settled(page)
-    found = verdicts(experiment, exact_threshold(page))
-    for kind in sorted({*found}):
-        chooser.select_option(VERDICTS[kind])
-        settled(page)
-        wanted = [i for i, verdict in enumerate(found) if verdict == kind]
-        place = int(page.get_by_label("sample number").input_value()) - 1
-        assert place in wanted
-        assert page.locator("#panel-walk .sample .tag").last.text_content() == kind
-        later = [i for i in wanted if i > place]
-        page.get_by_role("button", name="next sample").click()
-        settled(page)
-        assert int(page.get_by_label("sample number").input_value()) - 1 == (later or [place])[0]
-
-
-def test_walk_from_error_to_error(visitor: Visitor, report: Path, experiment: Experiment) -> None:
-    found = verdicts(experiment, experiment.evaluations[-1].point.threshold)
-    errors = [i for i, one in enumerate(found) if one not in ("correct", "corrected by smoothing")]
-    at, path = found.index("corrected by smoothing", 1) - 1, []  # what smoothing fixed is no error
-    page = visitor.open(report, f"#walk/COSMO/{at}")
-    where = page.get_by_label("sample number")
-    for _ in range(4):
-        page.get_by_role("button", name="next error").click()
-        settled(page)
-        at = next(i for i in errors if i > at)
-        assert where.input_value() == str(at + 1)
-        path.append(at)
-    page.get_by_role("button", name="previous error").click()
-    settled(page)
-    assert where.input_value() == str(path[-2] + 1)
-    page.keyboard.press("j")
-    settled(page)
-    assert where.input_value() == str(path[-2] + 2)
-    page.keyboard.press("k")
-    settled(page)
-    assert where.input_value() == str(path[-2] + 1)
-
-
-@pytest.mark.parametrize("sample", [0, 199])
-def test_walk_is_the_explanation(visitor: Visitor, report: Path, experiment: Experiment, sample: int) -> None:
-    """At the chosen point and at another: what `Cosmo.explain` says of the sample's features."""
-    page, data = visitor.open(report, f"#walk/COSMO/{sample}"), experiment.dataset
-    rows = np.concatenate([np.sort(data.split.test_seen), np.sort(data.split.test_unseen)])
-    assert page.get_by_label("sample number").input_value() == str(sample + 1)
-    head = page.locator("#panel-walk .sample")
-    assert data.labels[rows[sample]] in head.locator("dd").nth(1).text_content()
-    for move in (False, True):
-        if move:
-            page.get_by_label("operating point, from all unseen to all seen").focus()
-            page.keyboard.press("PageDown")
-            settled(page)
-        model = copy(experiment.model)
-        model.combination_ = moved(model.combination_, exact_threshold(page))
-        steps = model.explain(data.features[rows[[sample]]])
-        outputs = model.outputs(data.features[rows[[sample]]])
-        before = combine(outputs.seen, outputs.unseen, steps.p_unseen, smoothing="none", dtype=np.float64)[0]
-        result = rows_of(saved(page, page.get_by_label('"Result before and after smoothing" as CSV')))
-        assert len(result) == 1 + 5 + 5
-        for name, domain, unsmoothed, smoothed in result[1:]:
-            code = steps.classes.get_loc(name)
-            assert domain == ("seen" if code < outputs.n_seen else "unseen")
-            assert float(unsmoothed) == pytest.approx(before[code], abs=1e-5)
-            assert float(smoothed) == pytest.approx(steps.proba[0, code], abs=1e-5)
-        answer = steps.prediction[0]
-        assert head.locator("strong").text_content() == str(answer)
-        assert f"{100 * steps.proba[0].max():.1f} %" in head.text_content()
-        gate = rows_of(saved(page, page.get_by_label('"Gate: p(S) and p(U)" as CSV')))[1]
-        assert list(map(float, gate)) == pytest.approx(
-            [steps.gate_score[0], exact_threshold(page), steps.p_unseen[0]], abs=1e-5
-        )
-        for side, proba in (("Seen", steps.seen), ("Unseen", steps.unseen)):
-            drawing = page.locator(f'#panel-walk [role=img][aria-label^="{side} expert"]')
-            for entry in drawing.get_attribute("aria-label").split(": ", 2)[2].split("; "):
-                name, value = entry.rsplit(" ", 1)
-                column = (steps.seen_classes if side == "Seen" else steps.unseen_classes).get_loc(name)
-                assert float(value.removeprefix("<")) == pytest.approx(proba[0, column], abs=1.1e-3)
 
 
 def test_address_leads_to_view_curve_and_sample(

@@ -200,7 +200,7 @@ def test_add_keep_download_undo(
     assert NEW in again.get_by_text("Added so far").text_content()
 
     open_view(page, "Add a class")
-    page.get_by_role("button", name="Undo all additions").click()
+    page.get_by_role("button", name="Undo all changes").click()
     page.get_by_text("Back to the model as it was loaded.").wait_for()
     settled(page)
     assert NEW not in page.evaluate("cosmoPage.state.set.names")
@@ -267,12 +267,15 @@ def test_other_sites_get_nothing(browser: Any, address: str) -> None:
 def test_without_samples(
     visitor: Visitor, folder: Path, model: Model, data: GZSLDataset, test_rows: np.ndarray
 ) -> None:
-    """The validation that the model recorded; its classes are not those of the model. Then Ctrl-C."""
+    """The hold-out rounds that the model recorded, with the names of their classes. Then Ctrl-C."""
     with studio(folder, "glyphs.cosmo") as address:
         page = visitor.open(address)
-        tabs = ["Plane", "Gate", "Classes", "Try it", "Add a class"]
+        tabs = ["Plane", "Gate", "Classes", "Calibration", "Try it", "Add a class"]
         assert page.get_by_role("tab").all_text_contents() == tabs
         assert page.get_by_text("No labelled samples were given").is_visible()
+        names = page.evaluate("cosmoPage.state.set.names")
+        seen = list(map(str, data.seen_classes))
+        assert names == [*seen, *(f"{name} (held out)" for name in seen)]
         open_view(page, "Try it")
         row = data.features[test_rows[100]]
         classify(page, " ".join(map(str, row.tolist())))
@@ -289,3 +292,37 @@ def test_without_samples(
     page.get_by_text("Is `cosmo studio` still running?").wait_for()
     assert page.url == held
     visitor.forgive("ERR_CONNECTION_REFUSED")
+
+
+def test_set_the_operating_point(
+    visitor: Visitor, address: str, model: Model, data: GZSLDataset, test_rows: np.ndarray, tmp_path: Path
+) -> None:
+    """The share on the page becomes that of the running model, until it is undone."""
+    page = visitor.open(address)
+    before = operating(page)
+    keep = page.get_by_role("button", name="Set in the model")
+    assert keep.is_hidden(), "the model operates there already"
+    page.get_by_label("operating point, from all unseen to all seen").focus()
+    page.keyboard.press("PageUp")
+    settled(page)
+    share = 1 / (1 + np.exp(-page.evaluate("cosmoPage.state.set.curves[cosmoPage.state.curve].now")))
+    keep.click()
+    page.get_by_text("The model now operates at share of unseen samples").wait_for()
+    settled(page)
+    assert operating(page)["threshold"] == pytest.approx(100 * share, abs=0.0501)
+    model.cosmo.operate_at(unseen_share=share)
+    predicted = model.predict(data.features[test_rows])
+    scores = gzsl_scores(data.labels[test_rows], predicted, data.seen_classes, data.unseen_classes)
+    assert operating(page)["accH"] == pytest.approx(100 * scores.acc_h, abs=0.0501)
+    open_view(page, "Calibration")
+    assert page.get_by_text("not the current one").count() == 0
+    open_view(page, "Add a class")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download the model").click()
+    download.value.save_as(tmp_path / "model.cosmo")
+    loaded = Model.load(tmp_path / "model.cosmo")
+    assert loaded.cosmo.combination_.unseen_share == pytest.approx(share)
+    page.get_by_role("button", name="Undo all changes").click()
+    page.get_by_text("Back to the model as it was loaded.").wait_for()
+    settled(page)
+    assert operating(page) == before

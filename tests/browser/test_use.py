@@ -23,14 +23,15 @@ from chromium import (
     settled,
     shown_right,
     until,
+    way_of,
 )
 from PIL import Image
 
 from cosmo.data import GZSLDataset
-from cosmo.evaluation.run import Experiment
+from cosmo.evaluation.run import CALIBRATED, Experiment
 from cosmo.viz.page import experiment_view, render_page
 
-VIEWS = ("plane", "gate", "classes", "walk")
+VIEWS = ("plane", "gate", "classes", "walk", "calibration")
 PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
 
 
@@ -62,7 +63,7 @@ def test_phone(visitor: Visitor, report: Path, experiment: Experiment) -> None:
     page.touchscreen.tap(box["x"] + 0.8 * box["width"], box["y"] + 0.6 * box["height"])
     settled(page)
     assert exact_threshold(page) != before
-    shown_right(page, experiment.test, experiment.fitted["COSMO"])
+    shown_right(page, *way_of(experiment, CALIBRATED))
 
 
 CONTRASTS = """() => {
@@ -124,8 +125,8 @@ def test_without_a_mouse(visitor: Visitor, report: Path) -> None:
         raise AssertionError(f"the Tab key does not lead to {selector}")
 
     tab_to("[role=tab]")
-    for key, view in (("ArrowRight", "gate"), ("End", "walk"), ("ArrowRight", "plane"), ("ArrowLeft", "walk"),
-                      ("Home", "plane")):  # fmt: skip
+    for key, view in (("ArrowRight", "gate"), ("End", "calibration"), ("ArrowRight", "plane"),
+                      ("ArrowLeft", "calibration"), ("ArrowLeft", "walk"), ("Home", "plane")):  # fmt: skip
         page.keyboard.press(key)
         settled(page)
         assert page.locator(f"#panel-{view}").is_visible()
@@ -147,9 +148,11 @@ def test_without_a_mouse(visitor: Visitor, report: Path) -> None:
     tab_to(".legend input[type=radio]")
     page.keyboard.press("ArrowUp")
     settled(page)
-    assert page.locator(".operating select").input_value() == "Adaptive-Smoothing"
+    assert page.locator(".operating select").input_value() == "COSMO"
     spoken = "document.querySelector('[aria-live].unseeable').textContent"
-    until(page, f"{spoken}.startsWith('Adaptive-Smoothing')")
+    until(page, f"{spoken}.startsWith('COSMO, threshold')")
+    page.keyboard.press("ArrowDown")
+    until(page, f"{spoken}.startsWith('COSMO, calibrated, share of unseen samples')")
 
 
 def test_figures_can_be_saved(visitor: Visitor, report: Path, experiment: Experiment, tmp_path: Path) -> None:
@@ -172,7 +175,7 @@ def test_figures_can_be_saved(visitor: Visitor, report: Path, experiment: Experi
             assert len(rows) > 1
             assert {len(row) for row in rows} == {len(rows[0])}
             assert page.locator(f"#panel-{view}").is_visible()
-    assert figures == 1 + 3 + 4
+    assert figures == 1 + 3 + 4 + 2
 
 
 def test_numbers_of_the_files(visitor: Visitor, report: Path, experiment: Experiment) -> None:
@@ -188,7 +191,8 @@ def test_numbers_of_the_files(visitor: Visitor, report: Path, experiment: Experi
     page.locator("#tab-classes").click()
     settled(page)
     classes = pd.read_csv(io.BytesIO(saved(page, page.get_by_label("classes as CSV"))), keep_default_na=False)
-    outputs, guess = experiment.test, experiment.fitted["COSMO"].predict(experiment.test)
+    outputs, rule = way_of(experiment, CALIBRATED)
+    guess = rule.predict(outputs)
     right = pd.Series(guess == outputs.labels).groupby(outputs.labels).mean()
     np.testing.assert_allclose(classes["accuracy"], right, atol=1e-12)
     assert list(classes["class"]) == list(outputs.classes[right.index])
@@ -265,6 +269,7 @@ def test_several_sets(visitor: Visitor, experiment: Experiment, tmp_path: Path) 
     view = experiment_view(experiment)
     first = view["sets"][0]
     other = {**first, "name": "other/ü", "curves": first["curves"][:2], "gates": [], "walk": None}
+    other["calibration"] = None
     (tmp_path / "two.html").write_text(render_page({**view, "sets": [first, other]}))
     page = visitor.open(tmp_path / "two.html", "#walk/COSMO/5")
     page.get_by_label("Data set").select_option("other/ü")
