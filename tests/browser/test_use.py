@@ -265,6 +265,27 @@ def test_a_damaged_report_says_so(visitor: Visitor, report: Path, tmp_path: Path
     visitor.forgive("damaged or truncated")
 
 
+def test_a_report_of_an_earlier_version(visitor: Visitor, experiment: Experiment, tmp_path: Path) -> None:
+    """A view without shares, reliability and inputs of the gate: the studio shows such reports."""
+    paper = replace(
+        experiment, evaluations=experiment.evaluations[:-1], calibrated=None, calibrated_test=None
+    )
+    view = experiment_view(paper)
+    one = view["sets"][0]
+    del one["calibration"]
+    for part in (*one["curves"], *one["gates"]):
+        del part["share"]
+    for part in ("seen", "inputs"):
+        del one["gates"][0]["weights"][part]
+    (tmp_path / "old.html").write_text(render_page(view), encoding="utf-8")
+    page = visitor.open(tmp_path / "old.html", "#gate")
+    assert page.get_by_role("tab").all_text_contents() == ["Plane", "Gate", "Classes", "Walk-through"]
+    assert page.get_by_text("Inputs are the sorted outputs of each expert.").is_visible()
+    page.locator("#tab-plane").click()
+    settled(page)
+    shown_right(page, *way_of(experiment, "COSMO"))
+
+
 def test_several_sets(visitor: Visitor, experiment: Experiment, tmp_path: Path) -> None:
     view = experiment_view(experiment)
     first = view["sets"][0]

@@ -108,7 +108,8 @@ const gateView = {
       caption: el("span", {}, "A positive weight raises the probability of seen. Inputs are ", inputs, "."),
       draw: (width) => barChart({
         width, label: "Weights of the gate", widest: 360,
-        rows: learned().map(([label, value], j) => ({ label, seen: gate.weights.seen[j], values: [{ value }] })),
+        rows: learned().map(([label, value], j) => (
+          { label, seen: gate.weights.seen?.[j] ?? !label.startsWith("unseen"), values: [{ value }] })),
       }),
       table: () => [["input", "weight"], ...learned()],
     });
@@ -126,7 +127,7 @@ const gateView = {
       const outside = threshold() < histogram.low || threshold() > histogram.high;
       const curve = set.curves[set.main];
       note.textContent = gate.note ?? "";
-      setText(inputs, gate.weights?.inputs ?? "");
+      setText(inputs, gate.weights?.inputs ?? "the sorted outputs of each expert");
       about.textContent = [
         gate.linked && gate.share ? "The line is at the log-odds of the share: to its left p(U) is above 50 %." : "",
         gate.linked && !curve.hard ? `The ${pointTerm(gate)} is that of ${curve.name}. `
