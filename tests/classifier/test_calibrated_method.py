@@ -163,7 +163,7 @@ class TestParameters:
         ids=lambda o: next(iter(o)),
     )
     def test_choices_of_the_paper(self, option: dict):
-        with pytest.raises(ValueError, match="choices of the paper: set method='paper'"):
+        with pytest.raises(ValueError, match="choices of the paper: add method='paper'"):
             Toy(4, 2).fit(**option)
         assert Toy(6, 2).fit(method="paper", **option).combination_.unseen_share is None
 

@@ -164,7 +164,8 @@ def test_open_gate_parameters_are_decided(data, train):
 def test_protocol_and_estimator_agree_on_the_hold_out(data):
     protocol = Protocol(data, seed=11)
     training = protocol.training()
-    model = Cosmo(data.descriptions, hold_out=protocol.training_hold_out()).fit(training.X, training.y)
+    held = protocol.training_hold_out()
+    model = Cosmo(data.descriptions, method="paper", hold_out=held).fit(training.X, training.y)
     outputs = model.validation_outputs_
     np.testing.assert_array_equal(outputs.classes[outputs.labels], data.labels[protocol.hold_out.gzsl_val])
 
@@ -219,7 +220,9 @@ class TestOperateAt:
 
     def test_without_arguments_returns_to_the_best(self, model):
         before = model.operating_point_
-        model.operate_at(min_unseen=0.6).operate_at()
+        model.operate_at(min_unseen=0.55).operate_at()
+        assert model.operate_at(threshold=5.0).operating_point_ != before
+        model.operate_at()
         assert model.operating_point_ == before
 
     def test_by_hand_moves_samples_between_domains(self, model, test):
@@ -233,10 +236,11 @@ class TestOperateAt:
             model.operate_at(min_seen=0.999, min_unseen=0.999)
 
     def test_floor_and_threshold_together(self, model):
-        with pytest.raises(ValueError, match="not both"):
+        with pytest.raises(ValueError, match="give one of"):
             model.operate_at(min_seen=0.5, threshold=0.3)
 
-    def test_softness_must_be_positive(self, model):
+    def test_softness_must_be_positive(self, data, train):
+        model = Cosmo(data.descriptions, method="paper", unseen=ESZSL(10, 1)).fit(*train)
         with pytest.raises(ValueError, match="softness must be positive"):
             model.operate_at(softness=0.0)
 
@@ -245,8 +249,8 @@ class TestAddClasses:
     def test_a_class_added_later_equals_a_class_known_from_the_start(self, data, train, test):
         late = data.unseen_classes[:3]
         held = hold_out(train[1], seed=0)
-        early = Cosmo(data.descriptions, hold_out=held).fit(*train)
-        grown = Cosmo(data.descriptions.drop(late), hold_out=held).fit(*train)
+        early = Cosmo(data.descriptions, method="paper", hold_out=held).fit(*train)
+        grown = Cosmo(data.descriptions.drop(late), method="paper", hold_out=held).fit(*train)
         assert not np.isin(grown.predict(test[0]), late).any()
         grown.add_classes(data.descriptions.loc[late])
         np.testing.assert_array_equal(grown.predict(test[0]), early.predict(test[0]))
@@ -346,9 +350,9 @@ class TestInsideScikitLearn:
 
     def test_grid_search(self, data, train):
         search = GridSearchCV(
-            Cosmo(data.descriptions, unseen=ESZSL(10, 1)), {"smoothing": ["adaptive", "none"]}, cv=2
+            Cosmo(data.descriptions, unseen=ESZSL(10, 1)), {"method": ["calibrated", "paper"]}, cv=2
         ).fit(*train)
-        assert search.best_params_["smoothing"] in ("adaptive", "none")
+        assert search.best_params_["method"] in ("calibrated", "paper")
 
     def test_clone_keeps_parameters(self, data):
         model = clone(Cosmo(data.descriptions, gate=ConfidenceGate(k=3), smoothing="none", method="paper"))
@@ -390,7 +394,8 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
-def test_folds_train_the_gate_on_every_class_as_unseen(data, train, test, fitted):
+def test_folds_train_the_gate_on_every_class_as_unseen(data, train, test):
+    fitted = Cosmo(data.descriptions, method="paper").fit(*train)
     model = Cosmo(data.descriptions, folds=3, method="paper").fit(*train)
     one, three = fitted.combination_.gate_, model.combination_.gate_
     assert (one.weights_ != three.weights_).any()

@@ -20,11 +20,18 @@ def test_steps(cosmo):
         assert f"Prediction: {row['label']} (" in text
         assert f"probability {row['probability']:.3f}" in text
         assert f"p(seen) {row['p_seen']:.3f}" in text
-        for word in ("Seen expert: ", "Unseen expert: ", "After smoothing: "):
+        for word in ("Seen expert: ", "Unseen expert: ", "Gate: "):
             assert word in text
-        listing = text.split("domain  expert  smoothed  result\n")[1].strip().splitlines()
+        listing = text.split("domain  expert  result\n")[1].strip().splitlines()
         assert len(listing) == 4
         assert listing[0].split()[0] == row["label"]
+
+
+def test_steps_of_the_paper(cosmo):
+    cosmo("fit", "--method", "paper", "--out", "paper.cosmo", "-q")
+    text = cosmo("explain", "paper.cosmo", "test.csv", "--row", "3", "-q").out
+    assert "After smoothing: " in text
+    assert "domain  expert  smoothed  result\n" in text
 
 
 def test_labels_that_are_absent_or_unknown(cosmo):

@@ -18,22 +18,38 @@ class TestFeatures:
     def test_what_is_printed_and_written(self, cosmo):
         out, err = cosmo("fit", "--out", "new.cosmo")
         assert Path("new.cosmo").read_bytes() == Path("model.cosmo").read_bytes()  # same seed, same bytes
-        validation = Model.load("new.cosmo").card()["validation"]
+        card = Model.load("new.cosmo").card()
+        expected, validation = card["expected, 90 %"], card["validation"]
         words = " ".join(out.split())
         assert "seen classes 14 unseen classes 3" in words
         assert "unseen expert ESZSL chosen gamma " in words
-        assert re.search(r"operating point threshold [\d.]+, softness ", words)
-        assert f"Acc_ts {100 * validation['acc_ts']:.1f} (unseen)" in words
-        assert f"Acc_H {100 * validation['acc_h']:.1f}, AUSUC {100 * validation['ausuc']:.1f}" in words
-        for step in ("reading samples.csv", "validation stage", "test stage", "wrote new.cosmo"):
+        assert re.search(r"operating point share of unseen samples 0\.\d+ ", words)
+        for name, key in (("Acc_ts", "acc_ts"), ("Acc_tr", "acc_tr"), ("Acc_H", "acc_h")):
+            one = {part: 100 * value for part, value in expected[key].items()}
+            assert f"{name} {one['mean']:.1f} ({one['low']:.0f} to {one['high']:.0f})" in words
+        assert f"AUSUC on held-out samples {100 * validation['ausuc']:.1f}" in words
+        for step in (
+            "reading samples.csv",
+            "choosing the parameters",
+            "hold-out round 1 of",
+            "wrote new.cosmo",
+        ):
             assert step in err
+
+    def test_the_method_of_the_paper(self, cosmo):
+        out, err = cosmo("fit", "--method", "paper", "--gate", "max-softmax", "--out", "paper.cosmo")
+        validation = Model.load("paper.cosmo").card()["validation"]
+        words = " ".join(out.split())
+        assert re.search(r"operating point threshold -?[\d.]+, softness ", words)
+        assert f"Acc_ts {100 * validation['acc_ts']:.1f} (unseen)" in words
+        assert "validation stage" in err
 
     def test_another_seed_from_another_folder(self, cosmo, project, tmp_path):
         assert cosmo("fit", project, "-q", "--out", "other.cosmo", "--seed", "1", folder=tmp_path).err == ""
         assert (tmp_path / "other.cosmo").read_bytes() != Path("model.cosmo").read_bytes()
 
     def test_options_override_the_file(self, cosmo):
-        words = ["--unseen", "dap", "--seen", "lda", "--gate", "max-softmax", "--features", "sugar", "acid"]
+        words = ["--unseen", "dap", "--seen", "lda", "--features", "sugar", "acid"]
         cosmo("fit", "-q", *words)
         model = Model.load("model.cosmo")
         assert type(model.cosmo.experts_.unseen).__name__ == "DAP"
@@ -48,7 +64,7 @@ class TestFeatures:
     def test_interrupt_leaves_the_old_model(self, start, project):
         before = Path("model.cosmo").read_bytes()
         with start("fit", "--unseen", "lago", folder=project) as process:
-            while "validation stage" not in process.stderr.readline():
+            while "choosing the parameters" not in process.stderr.readline():
                 assert process.poll() is None
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=60)
@@ -65,6 +81,7 @@ class TestFeatures:
             (["--out", "."], "--out .: a folder; name a file"),
             (["--unseen", "similarity"], "one encoder must make both"),
             (["--unseen", "magic"], "unknown unseen expert 'magic'"),
+            (["--gate", "evidence"], "needs the paper's method"),
             (["--features", "mass"], "no column 'mass' for features"),
             (["--encoder", "minilm"], "feature rows, which encoder 'minilm' cannot read"),
         ],

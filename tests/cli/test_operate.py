@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from scipy.special import logit
 
 from cosmo.io.model import Model
 
@@ -23,25 +25,28 @@ def test_shows_the_curve_and_changes_nothing(cosmo):
     assert Path("model.cosmo").read_bytes() == before
     assert "wrote" not in out
     rows = [[float(word) for word in match] for match in
-            re.findall(r"^ *(-?[\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)", out, re.MULTILINE)]  # fmt: skip
+            re.findall(r"^ *([\d.]+) % +([\d.]+) +([\d.]+) +([\d.]+)", out, re.MULTILINE)]  # fmt: skip
     curve = Model.load("model.cosmo").cosmo.validation_curve_
     assert f"(AUSUC) {100 * curve.area:.1f}" in out
     assert len(rows) >= 4
     assert [row[1] for row in rows] == sorted((row[1] for row in rows), reverse=True)
-    for threshold, _, _, acc_h in rows:
-        assert acc_h == pytest.approx(100 * curve.at(threshold).acc_h, abs=3)  # thresholds are rounded
+    for share, _, _, acc_h in rows:
+        if 0 < share < 100:  # shares are rounded
+            assert acc_h == pytest.approx(100 * curve.at(float(logit(share / 100))).acc_h, abs=4)
     (chosen,) = (line for line in out.splitlines() if "chosen" in line)
     assert f"{100 * accuracies()[2]:.1f}" in chosen
 
 
 def test_least_accuracies(cosmo):
     best = accuracies()
-    assert "wrote model.cosmo" in cosmo("operate", "model.cosmo", "--min-seen", "0.93").out
+    floor = f"{(best[1] + 1) / 2:.3f}"
+    assert "wrote model.cosmo" in cosmo("operate", "model.cosmo", "--min-seen", floor).out
     careful = accuracies()
-    assert careful[1] >= 0.93 > best[1]
+    assert careful[1] >= float(floor) > best[1]
     assert careful[2] <= best[2]
-    cosmo("operate", "model.cosmo", "--min-unseen", "0.78")
-    assert accuracies()[0] >= 0.78 > best[0]
+    floor = f"{(best[0] + 1) / 2:.3f}"
+    cosmo("operate", "model.cosmo", "--min-unseen", floor)
+    assert accuracies()[0] >= float(floor) > best[0]
     cosmo("operate", "model.cosmo", "--best")
     assert accuracies() == best
     words = ["--min-seen", "0.6", "--confidence", "0.9", "--out", "safe.cosmo"]
@@ -53,13 +58,38 @@ def test_least_accuracies(cosmo):
 
 def test_by_hand_elsewhere_and_quiet(cosmo):
     before = Path("model.cosmo").read_bytes()
-    words = ["--threshold", "0.25", "--softness", "0.5", "--out", "other.cosmo", "-q"]
+    words = ["--unseen-share", "0.25", "--out", "other.cosmo", "-q"]
     lines = cosmo("operate", "model.cosmo", *words).out.splitlines()
-    assert lines[0].startswith("threshold 0.25, softness 0.5: seen ")
+    assert lines[0].startswith("expected share of unseen samples 25 %: seen ")
     assert lines[1:] == ["wrote other.cosmo"]
     assert Path("model.cosmo").read_bytes() == before
-    point = Model.load("other.cosmo").cosmo.operating_point_
+    assert Model.load("other.cosmo").cosmo.combination_.unseen_share == pytest.approx(0.25)
+    cosmo("operate", "model.cosmo", "--threshold", "0.5", "-q")
+    assert Model.load("model.cosmo").cosmo.operating_point_.threshold == 0.5
+
+
+def test_of_the_paper(cosmo):
+    cosmo("fit", "--method", "paper", "--out", "paper.cosmo", "-q")
+    words = ["--threshold", "0.25", "--softness", "0.5", "-q"]
+    lines = cosmo("operate", "paper.cosmo", *words).out.splitlines()
+    assert lines[0].startswith("threshold 0.25, softness 0.5: seen ")
+    point = Model.load("paper.cosmo").cosmo.operating_point_
     assert (point.threshold, point.softness) == (0.25, 0.5)
+
+
+def test_share_of_samples(cosmo, refuse):
+    table = pd.read_csv("test.csv")
+    seen = table[table["fruit"].isin(Model.load("model.cosmo").cosmo.seen_classes_)]
+    seen.drop(columns="fruit").to_csv("new.csv", index=False)
+    default = Model.load("model.cosmo").cosmo.combination_.unseen_share
+    out = cosmo("operate", "model.cosmo", "--samples", "new.csv", "-q").out
+    share = Model.load("model.cosmo").cosmo.combination_.unseen_share
+    assert share < default - 0.1  # none of them is of an unseen class
+    assert re.search(r"share of unseen samples [\d.e-]+ % \(estimate, 90 % interval 0 to ", out)
+    before = Path("model.cosmo").read_bytes()
+    seen.head(1).to_csv("one.csv", index=False)
+    refuse(["operate", "model.cosmo", "--samples", "one.csv"], "give more samples")
+    assert Path("model.cosmo").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -69,7 +99,10 @@ def test_by_hand_elsewhere_and_quiet(cosmo):
         (["--min-seen", "0.99", "--min-unseen", "0.99"], "no point of the curve"),
         (["--best", "--threshold", "1"], "give --best, or --min-seen"),
         (["--min-seen", "0.5", "--softness", "1"], "give --best, or --min-seen"),
-        (["--softness", "-1"], "softness must be positive"),
+        (["--softness", "1"], "softness is a parameter of the paper's method"),
+        (["--unseen-share", "1"], "unseen_share must lie between 0 and 1"),
+        (["--unseen-share", "0.2", "--samples", "test.csv"], "give --best, or --min-seen"),
+        (["--samples", "nosuch.csv"], "nosuch.csv"),
         (["--confidence", "0.9"], "add --min-seen or --min-unseen"),
         (["--out", "other.cosmo"], "--out needs a choice"),
     ],

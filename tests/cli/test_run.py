@@ -16,7 +16,7 @@ from cosmo.io._packing import KNOWN
 from cosmo.io.model import Model
 from cosmo.viz.page import read_view
 
-FILES = {"results.json", "curves.csv", "plane.png", "report.html", "model.cosmo"}
+FILES = {"results.json", "curves.csv", "plane.png", "reliability.png", "report.html", "model.cosmo"}
 ROWS = [
     "ESZSL alone",
     "CS + ESZSL",
@@ -25,6 +25,7 @@ ROWS = [
     "CB-Gating",
     "Adaptive-Smoothing",
     "COSMO",
+    "COSMO, calibrated",
 ]
 
 
@@ -145,6 +146,14 @@ def test_option(option, benchmark, cosmo, plain, tmp_path):
         assert facts["seen_expert_accuracy"] == facts_before["seen_expert_accuracy"]
 
 
+def test_model_of_the_paper(benchmark, cosmo, tmp_path, plain):
+    cosmo("run", benchmark, "--out", tmp_path, "-q", "--method", "paper")
+    model = Model.load(tmp_path / "model.cosmo")
+    assert model.card()["method"] == "paper"
+    point = plain.results["results"][-2]["operating_point"]
+    assert model.cosmo.operating_point_._asdict() == point
+
+
 def test_names_of_files(benchmark, cosmo, tmp_path, plain):
     other = tmp_path / "other"
     other.mkdir()
@@ -170,7 +179,7 @@ def test_repeats(benchmark, cosmo, tmp_path):
     names = {"acc_ts": "Acc_ts", "acc_tr": "Acc_tr", "acc_h": "Acc_H", "ausuc": "AUSUC"}
     for key, name in names.items():
         mean = sum(100 * one["results"][-1][key] for one in repeats) / 2
-        assert results["summary_percent"]["COSMO"]["mean"][name] == pytest.approx(mean)
+        assert results["summary_percent"]["COSMO, calibrated"]["mean"][name] == pytest.approx(mean)
         assert re.search(rf"(?<![\d.]){mean:.1f} ±", words), key
 
 

@@ -19,7 +19,11 @@ NAN, INF = float("nan"), float("inf")
 
 @pytest.mark.parametrize(
     ("name", "values"),
-    {"threshold": (NAN, INF), "softness": (0, -1, NAN, INF), "min_seen": (-0.1, 1.5, NAN)}.items(),
+    {
+        "threshold": (NAN, INF),
+        "unseen_share": (0, 1, -0.1, 1.5, NAN, INF),
+        "min_seen": (-0.1, 1.5, NAN),
+    }.items(),
 )
 def test_operating_points(model, refused, name, values):
     for value in values:
@@ -27,6 +31,15 @@ def test_operating_points(model, refused, name, values):
             copy.deepcopy(model.cosmo).operate_at(**{name: value})
     with refused(TypeError, name, "'high'"):
         copy.deepcopy(model.cosmo).operate_at(**{name: "high"})
+
+
+def test_softness_of_the_paper(task, refused):
+    model = Cosmo(task.table, method="paper", unseen=ESZSL(1.0, 1.0)).fit(task.X, task.y)
+    for value in (0, -1, NAN, INF):
+        with refused(ValueError, "softness", str(value)):
+            model.operate_at(softness=value)
+    with refused(TypeError, "softness", "'high'"):
+        model.operate_at(softness="high")
 
 
 def test_operating_point_on_the_command_line(model, tmp_path, capsys):
@@ -50,6 +63,21 @@ def test_operating_point_on_the_command_line(model, tmp_path, capsys):
         ({"folds": 1000}, "folds"),
         ({"folds": 1.5}, "folds"),
         ({"smoothing": "much"}, "smoothing"),
+    ],
+)
+def test_paper(task, refused, parameters, part):
+    with refused(ValueError, part):
+        Cosmo(task.table, method="paper", unseen=ESZSL(1.0, 1.0), **parameters).fit(task.X, task.y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "part"),
+    [
+        ({"rounds": 0}, "rounds"),
+        ({"rounds": 1000}, "rounds"),
+        ({"rounds": 1.5}, "rounds"),
+        ({"method": "guess"}, "method"),
+        ({"smoothing": "none"}, "smoothing"),
     ],
 )
 def test_classifier(task, refused, parameters, part):

@@ -151,6 +151,6 @@ def test_chooses_the_best_setting_on_gating_val(data):
 
 def test_needs_evidence(data):
     train = data.split.trainval
-    model = Cosmo(data.descriptions).fit(data.features[train], data.labels[train])
+    model = Cosmo(data.descriptions, method="paper").fit(data.features[train], data.labels[train])
     with pytest.raises(ValueError, match="OdinGate reads the samples themselves"):
         OdinGate(1.0, 0.0).fit(model.validation_outputs_)

@@ -50,10 +50,10 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Classes in `y` are seen, the other rows of `descriptions` are unseen. `fit` holds out some seen classes to
     fit the gate and to choose the operating point, then fits both experts on all rows.
 
-    The default method returns calibrated probabilities: `p(y) = p(y|S)·p(S)` for seen classes and
-    `p(y|U)·p(U)` for unseen ones. It holds out classes in several rounds, in the proportion of the task, and
-    its operating point is the share of unseen samples. The paper's method holds out a third of the classes
-    once, smooths the experts' outputs, and chooses threshold and softness of the gate for Acc_H.
+    The default method returns calibrated probabilities, `p(y|S)·p(S)` or `p(y|U)·p(U)`. It holds out classes
+    in several rounds, in the proportion of the task, and its operating point is the share of unseen samples.
+    The paper's holds out a third of the classes once, smooths the experts' outputs, and chooses threshold and
+    softness of the gate for Acc_H.
 
     Parameters
     ----------
@@ -175,11 +175,13 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_method(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}; got {self.method!r}")
-        of_paper = self.gate is not None or self.smoothing != "adaptive" or self.folds != 1
-        if self.method != "paper" and of_paper:
-            raise ValueError(
-                "gate, smoothing and folds are choices of the paper: set method='paper' with them"
-            )
+        if self.method == "paper":
+            if self.rounds is not None:
+                raise ValueError("rounds belong to the calibrated method; the paper's has folds")
+        elif self.gate is not None or self.folds != 1 or self.smoothing != "adaptive":
+            raise ValueError("gate, smoothing and folds are choices of the paper: add method='paper'")
+        elif tuple(self.softnesses) != SOFTNESSES:
+            raise ValueError("softnesses are choices of the paper: add method='paper'")
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -287,11 +289,8 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encode_labels(truth, self.experts_.descriptions.index, name="y")
         present = truth.unique()
         is_seen = present.isin(self.seen_classes_)
-        parts = [
-            per_class_accuracy(truth, guess, classes)
-            for classes in (present[is_seen], present[~is_seen])
-            if len(classes)
-        ]
+        domains = [classes for classes in (present[is_seen], present[~is_seen]) if len(classes)]
+        parts = [per_class_accuracy(truth, guess, classes) for classes in domains]
         return harmonic_mean(*parts) if len(parts) == 2 else parts[0]
 
     def explain(self, X: ArrayLike) -> Explanation:
@@ -349,7 +348,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     f"{len(np.asarray(samples))} samples leave the share of unseen classes between "
                     f"{estimate.low:.2f} and {estimate.high:.2f}; give more samples, or unseen_share"
                 )
-            # Beyond these limits a domain would be lost for ever, on the word of one batch.
+            # A share of exactly 0 or 1 would exclude a domain.
             unseen_share = float(np.clip(estimate.share, 0.001, 0.999))
         if unseen_share is not None:
             self.combination_.expect_share(unseen_share)

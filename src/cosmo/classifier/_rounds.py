@@ -295,8 +295,8 @@ class _Trend:
 def pool(summaries: Sequence[OutputsSummary], groups: Sequence[Scores], columns: Codes) -> OutputsSummary:
     """Return one summary of all rounds.
 
-    Its columns are the seen classes in the given order, each in its own role, and then the held-out classes as
-    unseen ones, in the same order.
+    Its columns are the seen classes in the given order, each in its own role, and then the held-out classes
+    as unseen ones, in the same order.
     """
     n_seen = len(columns)
     held_out = np.unique(columns[np.concatenate([one.unseen for one in groups])])

@@ -71,6 +71,9 @@ class ExpertPair:
     temperatures : Temperatures, optional
         Of the calibrated method: outputs are then `p(y|S)` and `p(y|U)`, and their evidence is the inputs of
         `CalibratedGate`. Without them outputs are those of the paper, `p(y|S)` and `p(y,U)`.
+    offsets : array of shape (n_seen,), optional
+        Added to the unseen expert's scores of seen classes in the calibrated method: it scores classes of its
+        training higher, and a promoted class is not one of them.
     """
 
     seen: Any
@@ -79,6 +82,7 @@ class ExpertPair:
     seen_classes: pd.Index
     observer: Observer | None = None
     temperatures: Temperatures | None = None
+    offsets: NDArray[np.float32] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields without cached properties."""
@@ -207,6 +211,9 @@ class ExpertPair:
         """Return classes, probabilities and evidence from what `_predict` returned."""
         evidence = None if self.observer is None else self.observer.evidence(X)
         if self.temperatures is not None:
+            if self.offsets is not None:
+                scores = scores.copy()
+                scores[:, : len(self.offsets)] += self.offsets
             seen, unseen, evidence = calibrated(seen, scores, self.temperatures)
         else:
             unseen = self.unseen.probabilities(scores)[:, len(self.seen_classes) :]

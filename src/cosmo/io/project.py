@@ -117,9 +117,7 @@ class Project:
         if self.gate is not None:
             make_gate(self.gate)
             if self.method != "paper":
-                raise ValueError(
-                    f'gate {self.gate!r} is a choice of the paper: set method to "paper" with it'
-                )
+                raise ValueError(f"gate {self.gate!r} needs the paper's method: set method to 'paper'")
 
     def with_options(self, **options: Any) -> Self:
         """Return the project with some options replaced; None keeps an option."""

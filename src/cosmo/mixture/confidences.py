@@ -110,7 +110,8 @@ def pooled_temperature(
 ) -> float:
     """Return the temperature of largest weighted likelihood over several sets of classes.
 
-    It is 1 if all have the same likelihood: each sample has equal scores, or one class only.
+    Half a sample of a random class is added, so that the temperature is not zero where all are right. It is
+    1 if all have the same likelihood: each sample has equal scores, or one class only.
 
     Parameters
     ----------
@@ -121,19 +122,22 @@ def pooled_temperature(
     --------
     >>> scores, target = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0], [2.0, 0.0]]), np.array([0, 1, 0, 1])
     >>> round(pooled_temperature([(scores, target, np.ones(4))]), 2)
-    1.82
+    2.09
     """
     parts = [(scores.astype(np.float64), target, weights) for scores, target, weights in blocks]
     if not any(np.ptp(scores, axis=1).any() for scores, _, _ in parts):
         return 1.0
+    n_samples = sum(len(target) for _, target, _ in parts)
     centre = float(np.log(np.mean([scores.std() for scores, _, _ in parts if scores.size])))
 
     def loss(log_temperature: float) -> float:
-        inverse = np.exp(-log_temperature)
-        return -sum(
-            float(weights @ log_softmax(scores * inverse, axis=1)[np.arange(len(target)), target])
-            for scores, target, weights in parts
-        )
+        inverse, total = np.exp(-log_temperature), 0.0
+        for scores, target, weights in parts:
+            log_proba = log_softmax(scores * inverse, axis=1)
+            # The half sample, which all samples share.
+            total -= float(weights @ log_proba.mean(axis=1)) / (2 * n_samples)
+            total -= float(weights @ log_proba[np.arange(len(target)), target])
+        return total
 
     # Bounds relative to the spread of the scores, so that any unit of score can be fitted.
     found = minimize_scalar(loss, bounds=(centre - 9, centre + 6), method="bounded", options={"xatol": 1e-3})

@@ -123,8 +123,8 @@ def test_an_altered_document(path, whole):
 
 
 def test_a_newer_format(path):
-    write_altered(path, lambda content, arrays: content.update(format_version=2, package="9.9"))
-    check_rejected(path, match=r"format version 2, written by cosmo 9\.9.*pip install --upgrade")
+    write_altered(path, lambda content, arrays: content.update(format_version=3, package="9.9"))
+    check_rejected(path, match=r"format version 3, written by cosmo 9\.9.*pip install --upgrade")
 
 
 @pytest.mark.parametrize("version", [0, "1", None, 1.5])

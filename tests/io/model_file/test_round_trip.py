@@ -114,12 +114,12 @@ def test_gates(name, task, tmp_path):
     gate = make_gate(name)
     if "epochs" in gate.get_params():
         gate.set_params(epochs=2)
-    check_same(fit(task, unseen=unseen, gate=gate), tmp_path / "model.cosmo", task)
+    check_same(fit(task, unseen=unseen, method="paper", gate=gate), tmp_path / "model.cosmo", task)
 
 
 @pytest.mark.parametrize("smoothing", ["constant", "none"])
 def test_smoothings(smoothing, task, tmp_path):
-    check_same(fit(task, smoothing=smoothing), tmp_path / "model.cosmo", task)
+    check_same(fit(task, method="paper", smoothing=smoothing), tmp_path / "model.cosmo", task)
 
 
 # Parameters without which scikit-learn warns from version 1.8 on.
