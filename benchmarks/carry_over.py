@@ -255,10 +255,8 @@ def main() -> None:
             for n_unseen in sorted({count for count in counts if count <= most}):
                 for seed in range(args.draws):
                     tasks += [(name, n_seen, n_unseen, seed, method) for method in ("paper", "calibrated")]
-    if "clinc" in args.data and (ROOT / "intents").is_dir():
-        source("clinc")  # encode the texts once
     results, start = [], time.monotonic()
-    workers = Parallel(n_jobs=args.jobs, return_as="generator")
+    workers = Parallel(n_jobs=args.jobs, return_as="generator", backend="multiprocessing")
     for result in workers(delayed(measure)(*task, args.cache) for task in tasks):
         results.append(result)
         left = (time.monotonic() - start) / len(results) * (len(tasks) - len(results))

@@ -85,7 +85,7 @@ def test_share_of_samples(cosmo, refuse):
     out = cosmo("operate", "model.cosmo", "--samples", "new.csv", "-q").out
     share = Model.load("model.cosmo").cosmo.combination_.unseen_share
     assert share < default - 0.1  # none of them is of an unseen class
-    assert re.search(r"share of unseen samples [\d.e-]+ % \(estimate, 90 % interval 0 to ", out)
+    assert re.search(r"share of unseen samples [\d.]+ % \(estimate, 90 % interval [\d.]+ to [\d.]+ %\)", out)
     before = Path("model.cosmo").read_bytes()
     seen.head(1).to_csv("one.csv", index=False)
     refuse(["operate", "model.cosmo", "--samples", "one.csv"], "give more samples")

@@ -334,7 +334,7 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            If the samples do not tell the share: its interval is wider than 0.5.
+            If the samples leave an interval of the share that is wider than 0.5.
         """
         check_is_fitted(self, "experts_")
         by_hand = threshold is not None or softness is not None
@@ -366,30 +366,19 @@ class Cosmo(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         mixture = self.combination_
         mixture.check_share()
         score = mixture.gate_score(self.experts_.predictions(self._check_rows(X)))
-        return estimate_share(
-            score,
-            mixture.summary(self.validation_outputs_),
-            len(self.unseen_classes_),
-            error=mixture.bias_error,
-        )
+        validation, n_unseen = mixture.summary(self.validation_outputs_), len(self.unseen_classes_)
+        return estimate_share(score, validation, n_unseen, error=mixture.bias_error)
 
     def expected_scores(self, level: float = 0.9) -> ExpectedScores:
         """Return the accuracies to expect on test, with intervals that allow for other unseen classes."""
         check_is_fitted(self, "experts_")
-        mixture = self.combination_
+        mixture, n_unseen = self.combination_, len(self.unseen_classes_)
         validation = mixture.summary(self.validation_outputs_)
-        point, n_unseen = mixture.operating_point_, len(self.unseen_classes_)
-        return expected_scores(
-            validation,
-            mixture.flips(validation),
-            point.threshold,
-            n_unseen,
-            error=mixture.bias_error,
-            level=level,
-        )
+        at = mixture.flips(validation), mixture.operating_point_.threshold
+        return expected_scores(validation, *at, n_unseen, error=mixture.bias_error, level=level)
 
     def validation_bounds(self, confidence: float = 0.95) -> GZSLScores:
-        """Return lower confidence bounds of the accuracies on samples like GZSL-Val."""
+        """Return lower confidence bounds of the accuracies on other samples of the held-out classes."""
         return self.combination_.bounds(self.validation_outputs_, confidence)
 
     def add_classes(self, descriptions: pd.DataFrame | Mapping[Hashable, Sequence[float]]) -> Self:
