@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import time
 from collections.abc import Iterator
@@ -24,7 +25,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 from scipy.special import logit
 
 from cosmo import Cosmo
@@ -155,6 +155,10 @@ def measure(name: str, n_seen: int, n_unseen: int, seed: int, method: str, cache
     return found
 
 
+def _measure(task: tuple[Any, ...]) -> dict[str, Any]:
+    return measure(*task)
+
+
 def pooled_errors(group: pd.DataFrame) -> pd.Series:
     """Return calibration errors of all draws together."""
     parts = [np.concatenate(part) for part in zip(*group["sample"], strict=True)]
@@ -256,12 +260,12 @@ def main() -> None:
                 for seed in range(args.draws):
                     tasks += [(name, n_seen, n_unseen, seed, method) for method in ("paper", "calibrated")]
     results, start = [], time.monotonic()
-    workers = Parallel(n_jobs=args.jobs, return_as="generator", backend="multiprocessing")
-    for result in workers(delayed(measure)(*task, args.cache) for task in tasks):
-        results.append(result)
-        left = (time.monotonic() - start) / len(results) * (len(tasks) - len(results))
-        label = f"{result['data']} + {result['unseen']}, {result['method']}"
-        print(f"{len(results)} of {len(tasks)}, {left / 60:.1f} min left: {label}", flush=True)
+    with multiprocessing.get_context("fork").Pool(args.jobs) as workers:
+        for result in workers.imap(_measure, [(*task, args.cache) for task in tasks]):
+            results.append(result)
+            left = (time.monotonic() - start) / len(results) * (len(tasks) - len(results))
+            label = f"{result['data']} + {result['unseen']}, {result['method']}"
+            print(f"{len(results)} of {len(tasks)}, {left / 60:.1f} min left: {label}", flush=True)
     command = "python benchmarks/carry_over.py" + (f" --write {args.write}" if args.write else "")
     text = "\n".join(document(pd.DataFrame(results), command)) + "\n"
     print(text)
