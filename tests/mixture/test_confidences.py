@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, logsumexp, softmax
 
-from cosmo.mixture.confidences import CONFIDENCES, Temperatures, calibrated, pooled_temperature
+from cosmo.mixture.confidences import CONFIDENCES, Temperatures, calibrated, pooled_temperature, with_promoted
 
 temperatures = st.builds(Temperatures, *[st.floats(0.1, 10)] * 3)
 seeds = st.integers(0, 10_000)
@@ -165,3 +165,43 @@ class TestPooledTemperature:
         scores, target, weights = labelled(2.0, 300, 4, np.random.default_rng(4))
         single = pooled_temperature([(scores.astype(np.float32), target, weights)])
         assert single == pytest.approx(pooled_temperature([(scores, target, weights)]), rel=1e-3)
+
+
+class TestWithPromoted:
+    @staticmethod
+    def parts(n_trained=3, n_promoted=2, n_unseen=4, n=50):
+        rng = np.random.default_rng(0)
+        trained, others, both = (
+            rng.dirichlet(np.ones(k), n) for k in (n_trained, n_promoted + n_unseen, n_trained + n_promoted)
+        )
+        return trained, others, both, rng.normal(size=n)
+
+    def test_adds_both_sources(self):
+        trained, others, both, log_odds = self.parts()
+        seen, unseen, shift = with_promoted(trained, others, both, log_odds)
+        u = 1 / (1 + np.exp(-(log_odds + shift)))
+        result = np.hstack([seen * (1 - u)[:, None], unseen * u[:, None]])
+        odds = np.exp(log_odds)[:, None]
+        by_samples = both[:, 3:] / both[:, :3].sum(axis=1, keepdims=True)
+        expected = np.hstack([trained, odds * others[:, :2] + by_samples, odds * others[:, 2:]])
+        np.testing.assert_allclose(result, expected / expected.sum(axis=1, keepdims=True))
+        np.testing.assert_allclose(seen.sum(axis=1), 1)
+        np.testing.assert_allclose(unseen.sum(axis=1), 1)
+
+    def test_without_evidence_of_samples_the_description_counts_as_before(self):
+        trained, others, both, log_odds = self.parts(n_promoted=1)
+        both[:, 3:] = 0
+        seen, unseen, shift = with_promoted(trained, others, both, log_odds)
+        u, before = (1 / (1 + np.exp(-value)) for value in (log_odds + shift, log_odds))
+        np.testing.assert_allclose(seen[:, 3] * (1 - u), others[:, 0] * before)
+        np.testing.assert_allclose(unseen * u[:, None], others[:, 1:] * before[:, None])
+
+    def test_certainty_stays_finite(self):
+        trained, others, both, log_odds = self.parts()
+        both[:] = [0, 0, 0, 1, 0]
+        others[:] = [0.5, 0.5, 0, 0, 0, 0]
+        seen, unseen, shift = with_promoted(trained, others, both, log_odds)
+        assert np.isfinite(seen).all()
+        assert np.isfinite(unseen).all()
+        assert np.isfinite(shift).all()
+        assert (seen.argmax(axis=1) == 3).all()

@@ -21,9 +21,6 @@ from cosmo.gates import Gate
 # Chosen on training rows of the CLINC intents, with 30 of 100 seen classes promoted: of the weights of 1, 4,
 # 8 and 20 classes, 8 was the largest that cost the other 70 classes no accuracy with 20 samples.
 _SHARE = 0.1  # total weight of the new samples, relative to the rows of all seen classes
-# Part of the difference between the unseen expert's scores of training classes and of a promoted class that
-# is made up for; more of it costs other unseen classes (glyphs, 10 samples: 0.5 to 1 were tried).
-_GAP = 0.7
 _FREEDOM = 10  # C of the new class, relative to that of the others
 
 
@@ -104,8 +101,8 @@ def promote(
     A soft-max regression only learns the new class (`add_class`). Any other classifier is fitted again, with
     the new samples `X` repeated until they are as many as a seen class has on average. `others` are rows of
     the seen classes, `codes` their classes, `weights` the number of training rows that each represents. The
-    observer of the gate, if any, is fitted again. The unseen expert's scores of the new class get an offset,
-    since samples of its training classes score higher.
+    observer of the gate, if any, is fitted again. In the calibrated method the class keeps the probability by
+    its description, too; see `with_promoted`.
     """
     n_seen = len(experts.seen_classes)
     if can_add_class(experts.seen):
@@ -116,14 +113,11 @@ def promote(
     observer = gate.observer()
     if observer is not None:
         observer.fit(seen, *_append(X, others, codes, n_seen))
-    offsets = np.zeros(n_seen, np.float32) if experts.offsets is None else experts.offsets
-    table = experts.descriptions
-    trained = experts.unseen.scores(others, table.loc[experts.seen_classes])
-    own = (trained + offsets)[np.arange(len(others)), codes]
-    lacking = np.average(own, weights=weights) - experts.unseen.scores(X, table.loc[[label]]).mean()
+    is_calibrated = experts.temperatures is not None
     return replace(
         experts,
-        offsets=np.append(offsets, np.float32(max(_GAP * lacking, 0))),
+        n_promoted=experts.n_promoted + is_calibrated,
+        gate=gate if is_calibrated else None,
         seen=seen,
         seen_classes=experts.seen_classes.append(pd.Index([label], tupleize_cols=False)),
         observer=observer,

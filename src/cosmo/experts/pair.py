@@ -19,7 +19,7 @@ from cosmo._core.validation import encode_labels
 from cosmo.data.splits import HoldOut
 from cosmo.experts.base import Observer, UnseenExpert
 from cosmo.experts.seen import SoftmaxRegression
-from cosmo.mixture.confidences import Temperatures, calibrated
+from cosmo.mixture.confidences import Temperatures, calibrated, with_promoted
 from cosmo.mixture.outputs import ExpertOutputs, stacking
 from cosmo.mixture.smoothing import soften
 
@@ -71,9 +71,11 @@ class ExpertPair:
     temperatures : Temperatures, optional
         Of the calibrated method: outputs are then `p(y|S)` and `p(y|U)`, and their evidence is the inputs of
         `CalibratedGate`. Without them outputs are those of the paper, `p(y|S)` and `p(y,U)`.
-    offsets : array of shape (n_seen,), optional
-        Added to the unseen expert's scores of seen classes in the calibrated method: it scores classes of its
-        training higher, and a promoted class is not one of them.
+    n_promoted : int, default=0
+        How many of the last seen classes were unseen when the calibrated method was fitted: the unseen expert
+        is not trained on them, and `gate` takes their samples for unseen.
+    gate : CalibratedGate, optional
+        Of the calibrated method, if there are such classes.
     """
 
     seen: Any
@@ -82,7 +84,8 @@ class ExpertPair:
     seen_classes: pd.Index
     observer: Observer | None = None
     temperatures: Temperatures | None = None
-    offsets: NDArray[np.float32] | None = None
+    n_promoted: int = 0
+    gate: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields without cached properties."""
@@ -211,10 +214,13 @@ class ExpertPair:
         """Return classes, probabilities and evidence from what `_predict` returned."""
         evidence = None if self.observer is None else self.observer.evidence(X)
         if self.temperatures is not None:
-            if self.offsets is not None:
-                scores = scores.copy()
-                scores[:, : len(self.offsets)] += self.offsets
-            seen, unseen, evidence = calibrated(seen, scores, self.temperatures)
+            n_trained, logits = len(self.seen_classes) - self.n_promoted, seen
+            seen, unseen, evidence = calibrated(logits[:, :n_trained], scores, self.temperatures)
+            if self.n_promoted:
+                odds = -self.gate.score_of(evidence)
+                both = soften(logits, self.temperatures.seen)
+                seen, unseen, shift = with_promoted(seen, unseen, both, odds)
+                evidence = np.column_stack([evidence, shift])
         else:
             unseen = self.unseen.probabilities(scores)[:, len(self.seen_classes) :]
         return {

@@ -86,7 +86,13 @@ class CalibratedGate(Gate):
 
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return the log-odds of "seen" for each sample, if half of all samples are seen."""
-        inputs = require_evidence(outputs, self)
+        inputs, n = require_evidence(outputs, self), len(self.weights_)
+        score = self.score_of(inputs[:, :n])
+        # Promoted classes shift the log-odds.
+        return score if inputs.shape[1] == n else score - inputs[:, n]
+
+    def score_of(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the log-odds of "seen" for confidences, shape (n_samples, 4)."""
         slopes = self.weights_ / self.spread_
         score: NDArray[np.float64] = self.mean_ @ slopes - self.bias_ - inputs @ slopes
         return score

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-__all__ = ["CONFIDENCES", "Temperatures", "calibrated", "pooled_temperature"]
+from cosmo.mixture.smoothing import conditional
+
+__all__ = ["CONFIDENCES", "Temperatures", "calibrated", "pooled_temperature", "with_promoted"]
 
 CONFIDENCES = (
     "log-odds of the best seen class",
@@ -26,6 +28,8 @@ CONFIDENCES = (
 )
 """Inputs of the gate; the others are of the unseen expert."""
 
+_TINY = 1e-30
+_MOST = 1e-4  # least probability of the classes of the training, against a promoted one
 _LIMIT = 12.0  # of log-odds; beyond it, single precision is exhausted
 
 
@@ -103,6 +107,50 @@ def calibrated(
     for column, values in enumerate(columns):
         confidences[:, column] = values
     return seen, unseen, confidences
+
+
+def with_promoted(
+    trained: NDArray[Any], others: NDArray[Any], both: NDArray[Any], log_odds: NDArray[np.float64]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+    """Move classes that got samples after the training from the unseen to the seen classes.
+
+    The probability of such a class has two sources: its description, as before, and the seen expert, by its
+    odds against the classes of the training. They are added.
+
+    Parameters
+    ----------
+    trained : array of shape (n_samples, n_trained)
+        `p(y|S)` over the classes of the training.
+    others : array of shape (n_samples, n_promoted + n_unseen)
+        `p(y|U)` over all classes that were unseen then, promoted ones first.
+    both : array of shape (n_samples, n_trained + n_promoted)
+        The seen expert's probabilities over all classes with samples.
+    log_odds : array of shape (n_samples,)
+        Of "unseen" as the gate was fitted.
+
+    Returns
+    -------
+    seen, unseen : arrays of shape (n_samples, n_trained + n_promoted) and (n_samples, n_unseen)
+    shift : array of shape (n_samples,)
+        To be added to the log-odds.
+
+    Examples
+    --------
+    >>> seen, unseen, shift = with_promoted(
+    ...     np.array([[1.0]]), np.array([[0.75, 0.25]]), np.array([[0.5, 0.5]]), np.array([0.0]))
+    >>> seen.round(2), unseen, shift.round(2)  # odds 0.75 by description, 1 by the seen expert
+    (array([[0.36, 0.64]]), array([[1.]]), array([-2.4]))
+    """
+    n_trained = trained.shape[1]
+    n_promoted = both.shape[1] - n_trained
+    described = np.exp(np.clip(log_odds, -30, 30))[:, None] * others[:, :n_promoted]
+    known = np.maximum(both[:, :n_trained].sum(axis=1, keepdims=True), _MOST)
+    promoted = described + both[:, n_trained:] / known
+    total = 1 + promoted.sum(axis=1, keepdims=True)
+    left = others[:, n_promoted:].sum(axis=1, dtype=np.float64)
+    seen = np.concatenate([trained / total, promoted / total], axis=1)
+    unseen = conditional(others[:, n_promoted:])
+    return seen, unseen, np.log(np.maximum(left, _TINY)) - np.log(total[:, 0])
 
 
 def pooled_temperature(
