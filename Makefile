@@ -36,7 +36,7 @@ lint: .venv/dev.stamp  ## run ruff, mypy and import-linter
 	$(BIN)/lint-imports
 
 docs: .venv/dev.stamp  ## build the documentation into build/site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: .venv/dev.stamp  ## run all benchmarks and write docs/results/performance.md
 	$(BIN)/python benchmarks/report.py docs/results/performance.md

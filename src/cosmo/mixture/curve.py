@@ -34,6 +34,8 @@ class CurvePoint(NamedTuple):
 class SeenUnseenCurve:
     """All operating points of a rule "sample i is unseen iff threshold > flips[i]".
 
+    Arrays of double precision are not copied; do not change them afterwards.
+
     Parameters
     ----------
     flips : array of shape (n_samples,)
@@ -41,8 +43,6 @@ class SeenUnseenCurve:
     seen_gain, unseen_gain : array of shape (n_samples,)
         Contribution of the sample to `Acc_tr` if it counts as seen, and to `Acc_ts` if unseen:
         `1 / (rows of its class · number of classes)` if its expert is right, else 0.
-
-    Arrays of double precision are not copied; do not change them afterwards.
 
     Examples
     --------
