@@ -193,6 +193,8 @@ def _run_round(
 
     def score(train: Codes) -> NDArray[np.float32]:
         """Return scores of all classes by an expert that is fitted on these rows."""
+        if (codes[train] == codes[train[0]]).all():  # One class tells nothing about others.
+            return np.zeros((len(rows), len(descriptions)), dtype=np.float32)
         return clone(unseen).fit(X[train], y[train], descriptions).scores(X[rows], descriptions)
 
     def part(scores: NDArray[np.float32], offered: Codes, seen_rows: Codes) -> Scores:

@@ -87,7 +87,7 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         others, table = table[~used], table[used]
         self.check_suitable(table)
         codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
-        if len(table) < 2 and self.open_parameters():
+        if len(table) < 2:
             raise ValueError(f"y has one class only ({table.index[0]!r}); at least two are needed")
         decided = self
         if self.open_parameters():
