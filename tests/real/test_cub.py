@@ -66,7 +66,7 @@ def test_cosmo_leads_on_attributes(experiment):
 
 def test_the_calibrated_method_is_ahead_of_the_paper_on_attributes(experiment):
     paper, calibrated = (experiment.table().loc[name] for name in ("COSMO", "COSMO, calibrated"))
-    assert calibrated["Acc_H"] > max(50.0, paper["Acc_H"])
+    assert calibrated["Acc_H"] > paper["Acc_H"] + 0.5
     assert calibrated["AUSUC"] > paper["AUSUC"] - 0.2
 
 
