@@ -207,7 +207,8 @@ def check_names(page: Any, view: str) -> None:
 
 def saved(page: Any, button: Any) -> bytes:
     """The file that a button offers."""
-    with page.expect_download() as download:
+    # Rendering of a picture takes long on a busy machine.
+    with page.expect_download(timeout=60_000) as download:
         button.click()
     return Path(download.value.path()).read_bytes()
 
