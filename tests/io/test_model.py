@@ -122,7 +122,7 @@ def test_promotion_raises_the_class_and_keeps_the_others(data, path, tmp_path):
         changes.append(np.subtract(accuracies(model, data, label, rows[10:]), before))
     new, seen, unseen = np.mean(changes, axis=0)
     assert new > 0.2
-    assert seen > -0.03
+    assert seen > -0.02
     assert unseen > -0.03
     # Saved with the promoted class.
     model.save(tmp_path / "m.cosmo")

@@ -43,7 +43,7 @@ _FEWEST = 5  # classes offered together, below which the trend of the temperatur
 
 
 class Scores(NamedTuple):
-    """What experts of a round say about some classes, on some held-out rows; classes are codes."""
+    """Scores of both experts of a round on some held-out rows and classes; classes are codes."""
 
     seen: Codes
     unseen: Codes
@@ -193,7 +193,7 @@ def _run_round(
 
     def score(train: Codes) -> NDArray[np.float32]:
         """Return scores of all classes by an expert that is fitted on these rows."""
-        if (codes[train] == codes[train[0]]).all():  # One class tells nothing about others.
+        if (codes[train] == codes[train[0]]).all():  # One class is no basis for scores of others.
             return np.zeros((len(rows), len(descriptions)), dtype=np.float32)
         return clone(unseen).fit(X[train], y[train], descriptions).scores(X[rows], descriptions)
 

@@ -108,7 +108,7 @@ class _ClassAccuracy:
     def other_classes(self, n_unseen: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw the mean accuracy of other unseen classes, whose distribution is itself uncertain.
 
-        Beside the held-out classes there is one of any accuracy: few of them say little about the next.
+        One class of any accuracy is added to the held-out ones, so that few of them give a wide interval.
         """
         right, rows = self.parts["unseen"]
         weights = rng.dirichlet(np.ones(len(rows) + 1), size=_DRAWS)

@@ -39,7 +39,7 @@ class ShareEstimate(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether the samples tell the share: the interval is at most 0.5 wide."""
+        """Whether the share is known: its interval is at most 0.5 wide."""
         return self.high - self.low <= _WIDEST
 
 
