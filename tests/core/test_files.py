@@ -1,9 +1,6 @@
 """Atomic writes: complete files or none."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 
@@ -11,33 +8,33 @@ from cosmo._core.files import write_atomic
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     file = tmp_path / "table.csv"
     file.write_bytes(b"old")
     return file
 
 
-def check_untouched(path: Path) -> None:
+def check_untouched(path):
     assert path.read_bytes() == b"old"
     assert os.listdir(path.parent) == [path.name]
 
 
-def test_new_file(tmp_path: Path):
+def test_new_file(tmp_path):
     write_atomic(tmp_path / "new", b"\x00\r\n")
     assert (tmp_path / "new").read_bytes() == b"\x00\r\n"
     assert os.listdir(tmp_path) == ["new"]
 
 
-def test_synced_before_it_is_renamed(path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_synced_before_it_is_renamed(path, monkeypatch):
     steps = []
     sync, replace = os.fsync, os.replace
 
-    def fsync(descriptor: int) -> None:
+    def fsync(descriptor):
         steps.append("sync")
         assert os.fstat(descriptor).st_size == 3
         sync(descriptor)
 
-    def spy(draft: Path, target: Path) -> None:
+    def spy(draft, target):
         steps.append("replace")
         assert path.read_bytes() == b"old"
         assert draft.read_bytes() == b"new"
@@ -55,10 +52,8 @@ def test_synced_before_it_is_renamed(path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
-def test_a_failure_leaves_what_was_there(
-    step: str, error: BaseException, path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def failing(*_args: object) -> None:
+def test_a_failure_leaves_what_was_there(step, error, path, monkeypatch):
+    def failing(*_args):
         raise error
 
     monkeypatch.setattr(f"cosmo._core.files.os.{step}", failing)
@@ -68,7 +63,7 @@ def test_a_failure_leaves_what_was_there(
     check_untouched(path)
 
 
-def test_a_folder_in_the_way(tmp_path: Path):
+def test_a_folder_in_the_way(tmp_path):
     (tmp_path / "taken").mkdir()
     with pytest.raises(OSError, match="taken"):
         write_atomic(tmp_path / "taken", b"new")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import logging
 import os
 import shutil
@@ -8,11 +6,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 from joblib import Parallel, delayed
@@ -28,7 +24,7 @@ distributed = pytest.importorskip("distributed")
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
+def cluster():
     """Two workers that no test kills."""
     with block_sigint():
         cluster = distributed.LocalCluster(
@@ -43,28 +39,28 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.fixture(params=["this process", "processes", "Dask"])
-def workers(request: pytest.FixtureRequest) -> Workers:
+def workers(request):
     if request.param == "Dask":
         return Workers(scheduler=request.getfixturevalue("cluster").scheduler_address)
     return Workers(jobs=1 if request.param == "this process" else 2)
 
 
 class TestMap:
-    def test_runs_all_tasks_with_one_thread_each(self, workers: Workers, tmp_path: Path):
+    def test_runs_all_tasks_with_one_thread_each(self, workers, tmp_path):
         found = parallel_map(sleep, range(9), common=0.0, workers=workers, folder=tmp_path)
         assert sorted(task for task, _ in found) == list(range(9))
         assert set().union(*parallel_map(threads, range(2), workers=workers, folder=tmp_path)) == {1}
         assert list(tmp_path.iterdir()) == []
 
-    def test_error_of_a_task_is_raised(self, workers: Workers, tmp_path: Path):
+    def test_error_of_a_task_is_raised(self, workers, tmp_path):
         with pytest.raises(LookupError, match=r"^'?task 3 cannot be done'?$"):
             list(parallel_map(fail, range(9), common=3, workers=workers, folder=tmp_path))
         assert list(tmp_path.iterdir()) == []
 
-    def test_takes_tasks_as_workers_are_free(self, workers: Workers, tmp_path: Path):
-        taken: list[int] = []
+    def test_takes_tasks_as_workers_are_free(self, workers, tmp_path):
+        taken = []
 
-        def tasks() -> Iterator[int]:
+        def tasks():
             for task in range(50):
                 taken.append(task)
                 yield task
@@ -74,7 +70,7 @@ class TestMap:
         assert len(taken) < 20
         results.close()
 
-    def test_common_argument_is_loaded_once_by_each_process(self, workers: Workers, tmp_path: Path):
+    def test_common_argument_is_loaded_once_by_each_process(self, workers, tmp_path):
         counter = LoadCounter(tmp_path / "log")
         counter.log.touch()
         found = parallel_map(process_id, range(20), common=counter, workers=workers, folder=tmp_path)
@@ -91,7 +87,7 @@ def test_killed_process():
     ("options", "message"),
     [({"jobs": 0}, "jobs must be at least 1"), ({"timeout": 0.0}, "timeout must be above 0 seconds, got 0")],
 )
-def test_invalid_options(options: dict[str, Any], message: str):
+def test_invalid_options(options, message):
     with pytest.raises(ValueError, match=message):
         Workers(**options)
 
@@ -104,15 +100,15 @@ def test_processes_ignore_ctrl_c():
     assert not _blocked()
 
 
-def _blocked() -> bool:
+def _blocked():
     return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 class TestConnection:
-    def run(self, scheduler: str, folder: Path, **options: Any) -> None:
+    def run(self, scheduler, folder, **options):
         list(parallel_map(fail, [1], common=0, workers=Workers(1, scheduler, **options), folder=folder))
 
-    def test_no_answer(self, tmp_path: Path):
+    def test_no_answer(self, tmp_path):
         import dask
 
         with (
@@ -121,11 +117,11 @@ class TestConnection:
         ):
             self.run("tcp://127.0.0.1:9", tmp_path)
 
-    def test_no_certificates(self, tmp_path: Path):
+    def test_no_certificates(self, tmp_path):
         with pytest.raises(OSError, match=r"needs certificates .* distributed.comm.tls"):
             self.run("tls://127.0.0.1:9", tmp_path)
 
-    def test_no_workers(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def test_no_workers(self, tmp_path, monkeypatch):
         monkeypatch.setattr(parallel, "_POLL", 0.1)
         with (
             distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty,
@@ -137,8 +133,8 @@ class TestConnection:
         with pytest.raises(ValueError, match="a folder on storage that all machines share"):
             list(parallel_map(fail, [1], workers=Workers(scheduler="local")))
 
-    def test_folder_that_workers_do_not_share(self, cluster: Any, tmp_path: Path):
-        def tasks() -> Iterator[int]:
+    def test_folder_that_workers_do_not_share(self, cluster, tmp_path):
+        def tasks():
             shutil.rmtree(next(tmp_path.glob(".cosmo-*")))
             yield 1
 
@@ -146,10 +142,10 @@ class TestConnection:
         with pytest.raises(OSError, match="must be on storage that all machines share"):
             list(parallel_map(fail, tasks(), common=0, workers=workers, folder=tmp_path))
 
-    def test_other_versions(self, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def test_other_versions(self, cluster, tmp_path, monkeypatch):
         real = distributed.Client.get_versions
 
-        def other(client: Any, packages: Any) -> Any:
+        def other(client, packages):
             found = real(client, packages=packages)
             next(iter(found["workers"].values()))["packages"]["cosmo-gzsl"] = "0.0.9"
             return found
@@ -162,22 +158,22 @@ class TestConnection:
 class Cluster:
     """A scheduler and workers, in processes of their own without nannies."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
         self.home, self.address = home, f"tcp://127.0.0.1:{port}"
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", port)
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.workers = []
 
-    def add_worker(self) -> None:
+    def add_worker(self):
         self.workers.append(self._start("worker", self.address, "--nthreads", "1", "--no-nanny"))
 
-    def kill_workers(self) -> None:
+    def kill_workers(self):
         for worker in self.workers:
             worker.kill()
 
-    def _start(self, what: str, *options: str) -> subprocess.Popen[bytes]:
+    def _start(self, what, *options):
         return subprocess.Popen(
             [sys.executable, "-m", "dask", what, *options, "--no-dashboard"],
             cwd=self.home,
@@ -186,18 +182,18 @@ class Cluster:
             stderr=subprocess.DEVNULL,
         )
 
-    def close(self) -> None:
+    def close(self):
         for process in (*self.workers, self.scheduler):
             process.kill()
             process.wait()
 
 
 @contextmanager
-def acting(condition: Callable[[], bool], act: Callable[[], object]) -> Iterator[None]:
+def acting(condition, act):
     """Act in a thread as soon as a condition holds."""
-    met: list[bool] = []
+    met = []
 
-    def wait() -> None:
+    def wait():
         end = time.monotonic() + 60
         while not condition() and time.monotonic() < end:
             time.sleep(0.01)
@@ -212,7 +208,7 @@ def acting(condition: Callable[[], bool], act: Callable[[], object]) -> Iterator
 
 
 @pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def processes(tmp_path_factory):
     cluster = Cluster(tmp_path_factory.mktemp("cluster"))
     yield cluster
     cluster.close()
@@ -222,17 +218,17 @@ class TestLoss:
     """Workers and schedulers that are killed for good, in the order of the tests."""
 
     @pytest.fixture(autouse=True)
-    def one_worker(self, processes: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_worker(self, processes, monkeypatch):
         monkeypatch.setattr(parallel, "_POLL", 0.2)
         if all(worker.poll() is not None for worker in processes.workers):
             processes.add_worker()
 
-    def work(self, processes: Cluster, folder: Path, done: list[int], **options: Any) -> None:
+    def work(self, processes, folder, done, **options):
         workers = Workers(scheduler=processes.address, **options)
         for task, _ in parallel_map(sleep, range(10_000), common=0.02, workers=workers, folder=folder):
             done.append(task)
 
-    def test_a_killed_worker_costs_its_own_tasks(self, processes: Cluster, tmp_path: Path):
+    def test_a_killed_worker_costs_its_own_tasks(self, processes, tmp_path):
         log = tmp_path / "log"
         log.mkdir()
         processes.add_worker()
@@ -242,15 +238,13 @@ class TestLoss:
         assert sorted(found) == list(range(12))
         assert len(list(log.iterdir())) <= 15
 
-    def test_all_workers_lost_with_their_results(
-        self, processes: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ):
+    def test_all_workers_lost_with_their_results(self, processes, tmp_path, caplog):
         log = tmp_path / "log"
         log.mkdir()
         caplog.set_level(logging.INFO, "cosmo")
         workers = Workers(scheduler=processes.address)
 
-        def waiting() -> bool:
+        def waiting():
             return ": 0 workers, waiting up to 600 s for one" in caplog.text and len(list(log.iterdir())) == 1
 
         with (
@@ -260,8 +254,8 @@ class TestLoss:
             found = list(parallel_map(fragile, range(5), common=log, workers=workers, folder=tmp_path))
         assert sorted(found) == list(range(5))
 
-    def test_no_worker_joins(self, processes: Cluster, tmp_path: Path):
-        done: list[int] = []
+    def test_no_worker_joins(self, processes, tmp_path):
+        done = []
         with (
             acting(lambda: len(done) >= 2, processes.kill_workers),
             pytest.raises(OSError, match=r"has had no workers for [1-9]\d* s.*finished work is kept"),
@@ -270,8 +264,8 @@ class TestLoss:
         assert 2 <= len(done) < 10_000
         assert list(tmp_path.iterdir()) == []
 
-    def test_lost_scheduler(self, processes: Cluster, tmp_path: Path):
-        done: list[int] = []
+    def test_lost_scheduler(self, processes, tmp_path):
+        done = []
         with (
             acting(lambda: len(done) >= 2, processes.scheduler.kill),
             pytest.raises(OSError, match="is gone: start it, and run again"),
@@ -279,14 +273,3 @@ class TestLoss:
             self.work(processes, tmp_path, done)
         assert 2 <= len(done) < 10_000
         assert list(tmp_path.iterdir()) == []
-
-
-def test_task_that_kills_its_workers(tmp_path: Path):
-    import dask
-
-    workers = Workers(scheduler="local")
-    with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        pytest.raises(OSError, match="a task ended 1 workers, perhaps for lack of memory"),
-    ):
-        list(parallel_map(die, [0], common=0, workers=workers, folder=tmp_path))

@@ -1,9 +1,5 @@
 """Checks of arguments: what is accepted, and the message for what is not."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,7 +18,7 @@ class TestFeatures:
         X = np.ones((3, 2), dtype=np.float32)
         assert check_features(X) is X
 
-    def test_memory_mapped_float32_is_not_copied(self, tmp_path: Path):
+    def test_memory_mapped_float32_is_not_copied(self, tmp_path):
         stored = np.memmap(tmp_path / "x.bin", dtype=np.float32, mode="w+", shape=(6, 4))
         stored[:] = np.arange(24).reshape(6, 4)
         values = check_features(stored)
@@ -30,7 +26,7 @@ class TestFeatures:
         assert isinstance(values, np.memmap)
 
     @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int64, np.uint8, bool])
-    def test_other_numbers_become_float32(self, dtype: type):
+    def test_other_numbers_become_float32(self, dtype):
         values = check_features(np.array([[1, 0], [0, 1]], dtype=dtype))
         assert values.dtype == np.float32
         np.testing.assert_array_equal(values, [[1, 0], [0, 1]])
@@ -50,25 +46,9 @@ class TestFeatures:
         ],
         ids=["mixed", "object", "text", "complex", "dates"],
     )
-    def test_anything_but_plain_numbers_is_refused(self, X: np.ndarray):
+    def test_anything_but_plain_numbers_is_refused(self, X):
         with pytest.raises(ValueError, match="features must be numbers, got dtype"):
             check_features(X)
-
-    @pytest.mark.parametrize("shape", [(4,), (2, 3, 4), ()])
-    def test_not_a_matrix(self, shape: tuple[int, ...]):
-        with pytest.raises(ValueError, match="one row per sample"):
-            check_features(np.zeros(shape))
-
-    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-    def test_the_first_bad_value_is_located(self, value: float):
-        X = np.zeros((5, 4))
-        X[3, 1] = X[4, 0] = value
-        with pytest.raises(ValueError, match="row 3, column 1"):
-            check_features(X)
-
-    def test_what_overflows_float32_is_refused(self):
-        with pytest.raises(ValueError, match="not finite in float32 at row 1, column 0"):
-            check_features(np.array([[1.0], [1e39]]))
 
     def test_rows_are_counted_across_blocks(self):
         X = np.zeros((4100, 1030), dtype=np.float32)  # more than one block of 2**22 values
@@ -113,34 +93,13 @@ class TestDescriptions:
         assert list(table.index) == [30, 10]
         assert (table.dtypes == np.float32).all()
 
-    def test_unequal_vectors(self):
-        with pytest.raises(ValueError, match="vector of the same length"):
-            check_descriptions({"a": [1, 2], "b": [1]})
-
-    def test_not_a_table(self):
-        with pytest.raises(TypeError, match=r"DataFrame with one row per class.*got ndarray"):
-            check_descriptions(np.eye(2))
-
-    @pytest.mark.parametrize("frame", [pd.DataFrame(index=["a"]), pd.DataFrame(columns=["x"]), {}])
-    def test_empty(self, frame: pd.DataFrame):
-        with pytest.raises(ValueError, match="is empty"):
-            check_descriptions(frame)
-
     def test_two_index_levels(self):
         frame = pd.DataFrame([[1.0]], index=pd.MultiIndex.from_tuples([("a", "b")]))
         with pytest.raises(ValueError, match="one index level"):
             check_descriptions(frame)
 
-    def test_a_class_described_twice(self):
-        with pytest.raises(ValueError, match="more than once: 'fox'"):
-            check_descriptions(pd.DataFrame(np.eye(3), index=["fox", "cat", "fox"]))
-
-    def test_text(self):
-        with pytest.raises(ValueError, match=r"numbers only.*'grey'"):
-            check_descriptions(pd.DataFrame({"colour": ["grey", "red"]}))
-
     @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, None, 1e39])
-    def test_a_missing_or_infinite_value_is_located(self, value: float | None):
+    def test_a_missing_or_infinite_value_is_located(self, value):
         frame = pd.DataFrame([[1.0, 2.0], [3.0, value]], index=["a", "b"], columns=["red", "big"])
         with pytest.raises(ValueError, match="class 'b', attribute 'big'"):
             check_descriptions(frame)
@@ -180,17 +139,8 @@ class TestProbabilities:
         with pytest.raises(ValueError, match=r"at most 1 in every row; row 1 sums to 1\.2"):
             check_probabilities([[0.1, 0.2], [0.6, 0.6]], name="p", joint=True)
 
-    def test_logits(self):
-        with pytest.raises(ValueError, match=r"negative value in row 1; logits must go through a soft-max"):
-            check_probabilities([[0.5, 0.5], [2.0, -1.0]], name="p")
-
-    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-    def test_not_finite(self, value: float):
-        with pytest.raises(ValueError, match="NaN or infinite values, first in row 2"):
-            check_probabilities([[0.5, 0.5], [1, 0], [value, 0.5]], name="p")
-
     @pytest.mark.parametrize("proba", [[0.5, 0.5], [["a", "b"]], np.array([[0.5]], dtype=object), [[1j]]])
-    def test_not_a_numeric_matrix(self, proba: object):
+    def test_not_a_numeric_matrix(self, proba):
         with pytest.raises(ValueError, match="p must be a numeric matrix"):
             check_probabilities(proba, name="p")
 

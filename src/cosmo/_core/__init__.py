@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 # The extra of pyproject.toml that installs each package; packages that are not listed belong to none.
@@ -41,11 +42,27 @@ def require(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0]
-        target = _DISTRIBUTIONS.get(package, package)
-        if package in _EXTRAS:
-            target = f"'cosmo-gzsl[{_EXTRAS[package]}]'"
-        raise MissingExtra(f"{package} is not installed: pip install {target}") from error
+        raise MissingExtra(_install_line(module.partition(".")[0])) from error
+
+
+def missing_extras(*packages: str) -> list[str]:
+    """Return what `require` would raise for these packages, without importing them."""
+    return list(dict.fromkeys(_install_line(one) for one in packages if find_spec(one) is None))
+
+
+def _install_line(package: str) -> str:
+    """Return a command that installs a package; one of an extra, with the others of that extra.
+
+    It names the requirements, because `.[extra]` works in a checkout only.
+    """
+    import shlex
+    from importlib.metadata import requires
+
+    extra, targets = _EXTRAS.get(package), [_DISTRIBUTIONS.get(package, package)]
+    if extra is not None:
+        lines = (line.partition(";") for line in requires("cosmo-gzsl") or ())
+        targets = [name.strip() for name, _, marker in lines if f'extra == "{extra}"' in marker]
+    return f"{package} is not installed: pip install {shlex.join(targets)}"
 
 
 def versions() -> dict[str, str]:

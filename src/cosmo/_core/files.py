@@ -1,13 +1,18 @@
-"""Atomic writes of files."""
+"""Atomic writes of files, and their checksums."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 def write_atomic(path: Path, content: bytes) -> None:
@@ -44,3 +49,13 @@ def sync(path: Path) -> None:
     """Flush a file to disk."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
+
+
+def digest(values: NDArray[Any]) -> str:
+    """Return the SHA-256 of the bytes of an array."""
+    return sha256(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+
+
+def sha256(content: bytes | memoryview) -> str:
+    """Return the SHA-256 of bytes, as hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
