@@ -1,7 +1,5 @@
 """Findings; the command line's tests have more of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +10,7 @@ from cosmo.data.samples import ProjectData, SampleSet
 TABLE = pd.DataFrame(np.eye(4, dtype=np.float32), index=list("abcd"))
 
 
-def data(labels: str, test: str = "", table: pd.DataFrame | pd.Series = TABLE) -> ProjectData:
+def data(labels, test="", table=TABLE):
     rng = np.random.default_rng(0)
     parts = [SampleSet(rng.normal(size=(len(part), 3)), pd.Index(list(part))) for part in (labels, test)]
     return ProjectData("features", parts[0], parts[1] if test else None, table)
@@ -32,7 +30,7 @@ def test_nothing_but_advice():
 
 
 @pytest.mark.parametrize("labels", ["abc", "ab"])
-def test_no_class_with_two_samples(labels: str):
+def test_no_class_with_two_samples(labels):
     found = find_problems(data(labels), joint_space=False)
     assert any(one.level == "error" and "no class has two samples" in one.text for one in found)
 

@@ -1,8 +1,3 @@
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +10,7 @@ TABLE = pd.DataFrame(
     [[1, 0], [0, 1], [1, 1], [0, 0]], index=["cat", "dog", "fox", "hen"], columns=["soft", "loud"]
 )
 FEATURES = np.arange(24, dtype=np.float32).reshape(8, 3)
-ROWS: dict[str, Any] = {
+ROWS = {
     "trainval": [0, 2, 4],
     "test_seen": [1, 3, 5],
     "test_unseen": [6, 7],
@@ -24,9 +19,7 @@ ROWS: dict[str, Any] = {
 }
 
 
-def make(
-    *, features: Any = FEATURES, labels: Any = LABELS, descriptions: Any = TABLE, **rows: Any
-) -> GZSLDataset:
+def make(*, features=FEATURES, labels=LABELS, descriptions=TABLE, **rows):
     return GZSLDataset(features, labels, descriptions, Split(**(ROWS | rows)), name="zoo")
 
 
@@ -52,7 +45,7 @@ class TestGood:
         ],
         ids=["ints with gaps", "tuples", "mixed"],
     )
-    def test_any_hashable_label(self, names: dict[str, Any]):
+    def test_any_hashable_label(self, names):
         descriptions = {names[c]: list(TABLE.loc[c]) for c in TABLE.index}
         data = make(labels=[names[label] for label in LABELS], descriptions=descriptions)
         np.testing.assert_array_equal(data.codes, [0, 0, 1, 1, 2, 2, 3, 3])
@@ -60,7 +53,7 @@ class TestGood:
         assert list(data.unseen_classes) == [names["hen"]] or pd.isna(data.unseen_classes[0])
         assert data.classes.nlevels == 1
 
-    def test_memory_mapped_features_are_not_copied(self, tmp_path: Path):
+    def test_memory_mapped_features_are_not_copied(self, tmp_path):
         np.save(tmp_path / "x.npy", FEATURES)
         stored = np.load(tmp_path / "x.npy", mmap_mode="r")
         data = make(features=stored)
@@ -73,7 +66,7 @@ class TestGood:
 
 
 class TestBadParts:
-    def bad(self, message: str, **changes: Any) -> None:
+    def bad(self, message, **changes):
         with pytest.raises(DataError, match=message) as error:
             make(**changes)
         assert str(error.value).startswith("zoo: ")
@@ -98,14 +91,14 @@ class TestBadParts:
         self.bad("class 'fox', attribute 'loud'", descriptions=table)
 
     @pytest.mark.parametrize("what", ["sample_names", "texts", "images"])
-    def test_extras_of_wrong_length(self, what: str):
-        extra: dict[str, Any] = {what: np.zeros((7, 2, 2)) if what == "images" else ["x"] * 7}
+    def test_extras_of_wrong_length(self, what):
+        extra = {what: np.zeros((7, 2, 2)) if what == "images" else ["x"] * 7}
         with pytest.raises(DataError, match=f"8 feature rows but 7 {what}"):
             GZSLDataset(FEATURES, LABELS, TABLE, Split(**ROWS), **extra)
 
 
 class TestBadSplits:
-    def bad(self, message: str, **rows: Any) -> None:
+    def bad(self, message, **rows):
         with pytest.raises(DataError, match=message):
             make(**rows)
 
@@ -133,19 +126,19 @@ class TestBadSplits:
             ("test_seen", "test_unseen", {"test_unseen": [5, 6, 7]}),
         ],
     )
-    def test_overlapping_rows(self, one: str, other: str, rows: dict[str, list[int]]):
+    def test_overlapping_rows(self, one, other, rows):
         self.bad(f"split.{one} and split.{other} share 1 rows, such as row [45]", **rows)
 
     @pytest.mark.parametrize("part", sorted(ROWS))
-    def test_rows_out_of_range(self, part: str):
+    def test_rows_out_of_range(self, part):
         self.bad(f"split.{part} points to row 8, but there are 8 samples", **{part: [*ROWS[part], 8]})
 
     @pytest.mark.parametrize("part", sorted(ROWS))
-    def test_repeated_rows(self, part: str):
+    def test_repeated_rows(self, part):
         self.bad(f"split.{part} names a row more than once", **{part: [*ROWS[part], ROWS[part][0]]})
 
     @pytest.mark.parametrize("rows", [[0.0, 2.0], [[0, 2]], [True, False], ["0", "2"], 3])
-    def test_not_row_numbers(self, rows: Any):
+    def test_not_row_numbers(self, rows):
         self.bad("split.trainval must be a 1-D array of row numbers", trainval=rows)
 
     def test_class_in_both_train_and_val(self):

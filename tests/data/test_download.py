@@ -1,14 +1,10 @@
-from __future__ import annotations
-
 import hashlib
 import io
 import os
 import tarfile
 import threading
 import zipfile
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +12,7 @@ import pytest
 from cosmo.data.download import ARCHIVES, FetchError, fetch, unpack
 
 
-def zipped(**files: bytes) -> bytes:
+def zipped(**files):
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name, text in files.items():
@@ -37,14 +33,14 @@ class Server(ThreadingHTTPServer):
     cut = 0  # bytes that are missing at the end
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
 class Handler(BaseHTTPRequestHandler):
     server: Server
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         self.server.requests.append(self.path)
         content = self.server.files.get(self.path)
         if content is None:
@@ -56,12 +52,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content[: len(content) - self.server.cut])
         self.close_connection = True
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format, *args):
         pass
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server():
     with Server(("127.0.0.1", 0), Handler) as running:
         running.files, running.requests = {"/birds.zip": BIRDS}, []
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
@@ -71,12 +67,12 @@ def server() -> Iterator[Server]:
         thread.join()
 
 
-def fetch_birds(server: Server, to: Path, **options: object):
-    return fetch("birds", to, urls=[f"{server.url}/birds.zip"], **options)  # type: ignore[arg-type]
+def fetch_birds(server, to, **options):
+    return fetch("birds", to, urls=[f"{server.url}/birds.zip"], **options)
 
 
 class TestFetch:
-    def test_downloads_checks_and_unpacks(self, server: Server, tmp_path: Path):
+    def test_downloads_checks_and_unpacks(self, server, tmp_path):
         fetched = fetch_birds(server, tmp_path / "data", sha256=SHA256)
         assert (fetched.folder / "list.txt").read_bytes() == b"robin"
         assert (fetched.folder / "noise.txt").read_bytes() == NOISE
@@ -84,24 +80,24 @@ class TestFetch:
         assert not fetched.trusted_on_first_use
         assert sorted(os.listdir(tmp_path / "data")) == ["birds", "birds.zip"]
 
-    def test_existing_file_is_not_downloaded(self, server: Server, tmp_path: Path):
+    def test_existing_file_is_not_downloaded(self, server, tmp_path):
         (tmp_path / "birds.zip").write_bytes(BIRDS)
         assert (fetch_birds(server, tmp_path, sha256=SHA256).folder / "list.txt").exists()
         assert fetch_birds(server, tmp_path, sha256=SHA256).folder.exists()
         assert server.requests == []
 
-    def test_wrong_existing_file_is_replaced(self, server: Server, tmp_path: Path):
+    def test_wrong_existing_file_is_replaced(self, server, tmp_path):
         (tmp_path / "birds.zip").write_bytes(BIRDS[:-1])
         assert fetch_birds(server, tmp_path, sha256=SHA256).file.read_bytes() == BIRDS
 
-    def test_mirrors_in_order(self, server: Server, tmp_path: Path):
+    def test_mirrors_in_order(self, server, tmp_path):
         server.files["/other/birds.zip"] = zipped(list=b"another file")
         urls = [f"{server.url}{path}" for path in ("/gone.zip", "/other/birds.zip", "/birds.zip")]
         fetched = fetch("birds", tmp_path, urls=urls, sha256=SHA256)
         assert fetched.file.read_bytes() == BIRDS
         assert server.requests == ["/gone.zip", "/other/birds.zip", "/birds.zip"]
 
-    def test_message_has_every_failure(self, server: Server, tmp_path: Path):
+    def test_message_has_every_failure(self, server, tmp_path):
         server.files["/page.zip"] = b"<html>We have moved</html>"
         urls = [f"{server.url}/gone.zip", f"{server.url}/page.zip", "http://127.0.0.1:9/birds.zip"]
         with pytest.raises(FetchError) as caught:
@@ -113,13 +109,13 @@ class TestFetch:
         assert "give it by --url" in message
         assert not list(tmp_path.iterdir())
 
-    def test_incomplete_download_is_an_error(self, server: Server, tmp_path: Path):
+    def test_incomplete_download_is_an_error(self, server, tmp_path):
         server.cut = 1000
         with pytest.raises(FetchError, match=r"birds\.zip could not be fetched"):
             fetch_birds(server, tmp_path)
         assert not list(tmp_path.iterdir())
 
-    def test_damaged_archive_is_not_trusted(self, server: Server, tmp_path: Path):
+    def test_damaged_archive_is_not_trusted(self, server, tmp_path):
         server.files["/birds.zip"] = BIRDS.replace(b"robin", b"rabin", 1)
         with pytest.raises(FetchError, match=r"birds\.zip: not an intact"):
             fetch_birds(server, tmp_path)
@@ -129,8 +125,8 @@ class TestFetch:
 
 
 class TestTrust:
-    def test_first_checksum_is_stored_and_verified(self, server: Server, tmp_path: Path):
-        counts: list[tuple[int, int | None]] = []
+    def test_first_checksum_is_stored_and_verified(self, server, tmp_path):
+        counts = []
         fetched = fetch_birds(server, tmp_path, report=lambda *count: counts.append(count))
         assert counts[-1] == (len(BIRDS), len(BIRDS))
         assert fetched.trusted_on_first_use
@@ -141,12 +137,12 @@ class TestTrust:
             fetch_birds(server, tmp_path)
         assert not fetched.file.exists()
 
-    def test_stored_checksum_that_is_damaged(self, server: Server, tmp_path: Path):
+    def test_stored_checksum_that_is_damaged(self, server, tmp_path):
         (tmp_path / "birds.zip.sha256").write_bytes(b"abc  birds.zip\n")
         with pytest.raises(FetchError, match=r"birds\.zip\.sha256: holds no checksum"):
             fetch_birds(server, tmp_path)
 
-    def test_damaged_file_of_the_user_is_left_alone(self, server: Server, tmp_path: Path):
+    def test_damaged_file_of_the_user_is_left_alone(self, server, tmp_path):
         (tmp_path / "birds.zip").write_bytes(b"PK")
         with pytest.raises(FetchError):
             fetch_birds(server, tmp_path)
@@ -161,7 +157,7 @@ class TestTrust:
             ("birds", {"urls": ["http://x/y.zip"], "sha256": "abc"}, "64 hexadecimal digits"),
         ],
     )
-    def test_bad_arguments(self, tmp_path: Path, name: str, options: dict, message: str):
+    def test_bad_arguments(self, tmp_path, name, options, message):
         with pytest.raises(ValueError, match=message):
             fetch(name, tmp_path, **options)
 
@@ -174,14 +170,14 @@ class TestTrust:
 
 
 class TestUnpack:
-    def tar(self, path: Path, name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> Path:
+    def tar(self, path, name, kind=tarfile.REGTYPE, target=""):
         with tarfile.open(path, "w:gz") as archive:
             info = tarfile.TarInfo(name)
             info.size, info.type, info.linkname = 5, kind, target
             archive.addfile(info, io.BytesIO(b"robin"))
         return path
 
-    def test_single_top_level_folder_is_replaced(self, tmp_path: Path):
+    def test_single_top_level_folder_is_replaced(self, tmp_path):
         unpack(self.tar(tmp_path / "a.tgz", "birds/list.txt"), tmp_path / "new")
         assert (tmp_path / "new" / "list.txt").read_bytes() == b"robin"
 
@@ -194,7 +190,7 @@ class TestUnpack:
             ("birds/device", tarfile.CHRTYPE, ""),
         ],
     )
-    def test_members_outside_the_folder(self, tmp_path: Path, name: str, kind: bytes, target: str):
+    def test_members_outside_the_folder(self, tmp_path, name, kind, target):
         (tmp_path / "home").mkdir()
         path = self.tar(tmp_path / "a.tgz", name, kind, target)
         with pytest.raises(FetchError, match=r"a\.tgz: not an intact"):
@@ -202,14 +198,14 @@ class TestUnpack:
         assert not list((tmp_path / "home").iterdir())
         assert not (tmp_path / "up.txt").exists()
 
-    def test_zip_members_stay_in_the_folder(self, tmp_path: Path):
+    def test_zip_members_stay_in_the_folder(self, tmp_path):
         with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
             archive.writestr("../up.txt", "robin")
             archive.writestr("/etc/list.txt", "robin")
         unpack(tmp_path / "a.zip", tmp_path / "new")
         assert sorted(os.listdir(tmp_path)) == ["a.zip", "new"]
 
-    def test_wrong_gzip_checksum(self, tmp_path: Path):
+    def test_wrong_gzip_checksum(self, tmp_path):
         path = self.tar(tmp_path / "a.tgz", "birds/list.txt")
         content = bytearray(path.read_bytes())
         content[-8] ^= 1
@@ -219,7 +215,7 @@ class TestUnpack:
         assert os.listdir(tmp_path) == ["a.tgz"]
 
     @pytest.mark.parametrize("start", [b"\x1f\x8b\x08\0garbage!!", b"BZh9garbage", b"\xfd7zXZ\0garbage"])
-    def test_other_files(self, tmp_path: Path, start: bytes):
+    def test_other_files(self, tmp_path, start):
         (tmp_path / "a").write_bytes(start + bytes(600))
         with pytest.raises(FetchError, match="not an intact zip or tar archive"):
             unpack(tmp_path / "a", tmp_path / "new")

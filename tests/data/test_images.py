@@ -102,7 +102,7 @@ def test_glyphs_on_disk(tmp_path):
 
 
 @pytest.fixture
-def scene() -> np.ndarray:
+def scene():
     """A picture of 40 x 60 whose quarters have four colours."""
     values = np.zeros((40, 60, 3), dtype=np.uint8)
     values[:20, :30] = 200, 30, 30

@@ -1,12 +1,8 @@
-from __future__ import annotations
-
 import io
 import struct
 import subprocess
 import sys
 import zlib
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,17 +19,15 @@ INT8, INT32, UINT32, DOUBLE, UTF8 = 1, 5, 6, 9, 16
 CELL, STRUCT, TEXT, SPARSE, NUMBERS, FUNCTION, OPAQUE = 1, 2, 4, 5, 6, 16, 17
 
 
-def element(kind: int, content: bytes, order: str = "<") -> bytes:
+def element(kind, content, order="<"):
     return struct.pack(f"{order}II", kind, len(content)) + content + bytes(-len(content) % 8)
 
 
-def integers(*values: int, order: str = "<") -> bytes:
+def integers(*values, order="<"):
     return struct.pack(f"{order}{len(values)}I", *values)
 
 
-def matrix(
-    category: int, dimensions: tuple[int, ...], *parts: bytes, flags: int = 0, name: bytes = b"x"
-) -> bytes:
+def matrix(category, dimensions, *parts, flags=0, name=b"x"):
     return element(
         MATRIX,
         element(UINT32, integers(category | flags, 0))
@@ -43,11 +37,11 @@ def matrix(
     )
 
 
-def file(*variables: bytes) -> bytes:
+def file(*variables):
     return b"MATLAB 5.0".ljust(124) + b"\x00\x01IM" + b"".join(variables)
 
 
-def saved(fields: dict[str, Any], **options: Any) -> bytes:
+def saved(fields, **options):
     stream = io.BytesIO()
     savemat(stream, fields, **options)
     return stream.getvalue()
@@ -77,10 +71,10 @@ VALUES = [
 class TestWholeFiles:
     @pytest.mark.parametrize("compressed", [False, True])
     @pytest.mark.parametrize("value", VALUES, ids=repr)
-    def test_of_every_kind_pass(self, value: Any, compressed: bool) -> None:
+    def test_of_every_kind_pass(self, value, compressed):
         check_v5(saved({"x": value, "y": 1.0}, do_compression=compressed), ["x", "y"])
 
-    def test_passes_what_savemat_does_not_write(self) -> None:
+    def test_passes_what_savemat_does_not_write(self):
         field = matrix(NUMBERS, (1, 1), NUMBER)
         inner = matrix(STRUCT, (1, 1), NAME_LENGTH, element(INT8, b"abc\0"), field)
         check_v5(file(matrix(FUNCTION, (1, 1), inner)), ["x"])
@@ -88,7 +82,7 @@ class TestWholeFiles:
         opaque = element(MATRIX, element(UINT32, integers(OPAQUE, 0)) + texts + field)
         check_v5(file(opaque), ["x"])
 
-    def test_of_the_other_byte_order(self) -> None:
+    def test_of_the_other_byte_order(self):
         parts = [
             element(UINT32, integers(NUMBERS, 0, order=">"), ">"),
             element(INT32, integers(1, 1, order=">"), ">"),
@@ -99,7 +93,7 @@ class TestWholeFiles:
         check_v5(content, ["x"])
         assert loadmat(io.BytesIO(content))["x"] == 1.5
 
-    def test_pass_without_variables(self) -> None:
+    def test_pass_without_variables(self):
         check_v5(file(), ["x"])
 
 
@@ -130,40 +124,40 @@ DAMAGES = {
 
 class TestDamagedFiles:
     @pytest.mark.parametrize("damage", DAMAGES)
-    def test_are_found(self, damage: str) -> None:
+    def test_are_found(self, damage):
         with pytest.raises((ValueError, struct.error)):
             check_v5(file(DAMAGES[damage]), ["x"])
 
     @pytest.mark.parametrize("damage", [damage for damage in DAMAGES if damage != "empty variable"])
-    def test_are_found_within_a_cell(self, damage: str) -> None:
+    def test_are_found_within_a_cell(self, damage):
         with pytest.raises((ValueError, struct.error)):
             check_v5(file(matrix(CELL, (1, 1), DAMAGES[damage])), ["x"])
 
     @pytest.mark.parametrize("damage", DAMAGES)
-    def test_are_found_when_compressed(self, damage: str) -> None:
+    def test_are_found_when_compressed(self, damage):
         packed = zlib.compress(DAMAGES[damage])
         content = file(struct.pack("<II", COMPRESSED, len(packed)) + packed)
         with pytest.raises((ValueError, struct.error)):
             check_v5(content, ["x"])
 
-    def test_wherever_they_are_cut(self) -> None:
+    def test_wherever_they_are_cut(self):
         content = saved({"x": CELLS})
         for length in range(129, len(content)):
             with pytest.raises((ValueError, struct.error)):
                 check_v5(content[:length], ["x"])
 
-    def test_of_other_types_at_the_top(self) -> None:
+    def test_of_other_types_at_the_top(self):
         with pytest.raises(ValueError, match="an element of type 9 stands in the place of a matrix"):
             check_v5(file(element(DOUBLE, matrix(NUMBERS, (1, 1), NUMBER)[8:])), ["x"])
 
-    def test_nested_too_deeply_for_scipy(self) -> None:
+    def test_nested_too_deeply_for_scipy(self):
         cell = element(MATRIX, b"")
         for _ in range(2000):
             cell = matrix(CELL, (1, 1), cell)
         with pytest.raises(RecursionError):
             check_v5(file(cell), ["x"])
 
-    def test_fields_that_are_not_read_do_not_matter(self) -> None:
+    def test_fields_that_are_not_read_do_not_matter(self):
         check_v5(file(DAMAGES["type unknown"], matrix(NUMBERS, (1, 1), NUMBER, name=b"y")), ["y"])
 
 
@@ -177,7 +171,7 @@ path, fields = Path(sys.argv[1]), sys.argv[2].split(",")
 n_read = n_refused = 0
 with path.open("r+b", buffering=0) as file:
     for place, byte in enumerate(file.read()):
-        for mutation in {byte ^ 1, byte ^ 2, byte ^ 16, byte ^ 128, 0, 255} - {byte}:
+        for mutation in {byte ^ 1, byte ^ 16, byte ^ 128, 255} - {byte}:
             file.seek(place)
             file.write(bytes([mutation]))
             try:
@@ -199,7 +193,7 @@ print(n_read, n_refused)
         ("att_splits", "allclasses_names,att,trainval_loc,test_seen_loc,test_unseen_loc"),
     ],
 )
-def test_no_mutation_of_a_byte_ends_the_process(tmp_path: Path, name: str, fields: str) -> None:
+def test_no_mutation_of_a_byte_ends_the_process(tmp_path, name, fields):
     table = pd.DataFrame([[1, 0], [0, 1], [1, 1]], index=["cat", "a longer name", ""])
     names = ["", "b", "Möwe", "a longer name", "e"]
     split = Split(trainval=[2, 0], test_seen=[1, 3], test_unseen=[4])

@@ -1,30 +1,28 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosmo.data.rounds import ROUNDS, Round, deployment_rounds, groups_of, offered_together
+from cosmo.data.rounds import ROUNDS, deployment_rounds, groups_of, offered_together
 
 seen_counts = st.integers(2, 40)
 unseen_counts = st.integers(1, 60)
 seeds = st.integers(0, 1000)
 
 
-def classes_of(rows: np.ndarray, codes: np.ndarray) -> set[int]:
+def classes_of(rows, codes):
     return set(codes[rows].tolist())
 
 
-def held_out(one: Round, codes: np.ndarray) -> set[int]:
+def held_out(one, codes):
     return classes_of(one.held.unseen_val, codes)
 
 
-def times_held_out(rounds: list[Round], codes: np.ndarray) -> np.ndarray:
+def times_held_out(rounds, codes):
     return sum(np.isin(np.arange(codes.max() + 1), list(held_out(one, codes))) for one in rounds)
 
 
-def ragged(n_seen: int, seed: int) -> np.ndarray:
+def ragged(n_seen, seed):
     """Codes in random order, of classes of different sizes."""
     rng = np.random.default_rng(seed)
     return rng.permutation(np.repeat(np.arange(n_seen), rng.integers(2, 20, n_seen)))
@@ -32,7 +30,7 @@ def ragged(n_seen: int, seed: int) -> np.ndarray:
 
 class TestOfferedTogether:
     @given(seen_counts, unseen_counts)
-    def test_proportion_of_the_task(self, n_seen: int, n_unseen: int):
+    def test_proportion_of_the_task(self, n_seen, n_unseen):
         offered = offered_together(n_seen, n_unseen)
         wanted = n_seen * n_unseen / (n_seen + n_unseen)  # solves h / (n_S - h) = n_U / n_S
         assert 1 <= offered <= max(1, n_seen // 2)
@@ -48,14 +46,14 @@ class TestOfferedTogether:
 
 class TestClasses:
     @given(seen_counts, unseen_counts, seeds)
-    def test_every_class_is_held_out_about_equally_often(self, n_seen: int, n_unseen: int, seed: int):
+    def test_every_class_is_held_out_about_equally_often(self, n_seen, n_unseen, seed):
         codes = np.repeat(np.arange(n_seen), 4)
         times = times_held_out(deployment_rounds(codes, n_unseen, seed=seed), codes)
         assert times.min() >= 1
         assert np.ptp(times) <= 1
 
     @given(st.integers(2, 12), unseen_counts, st.data())
-    def test_also_with_a_given_number_of_rounds(self, n_seen: int, n_unseen: int, data: st.DataObject):
+    def test_also_with_a_given_number_of_rounds(self, n_seen, n_unseen, data):
         n_rounds = data.draw(st.integers(1, n_seen))
         codes = np.repeat(np.arange(n_seen), 4)
         rounds = deployment_rounds(codes, n_unseen, n_rounds=n_rounds, seed=data.draw(seeds))
@@ -111,7 +109,7 @@ class TestClasses:
 class TestRows:
     @settings(max_examples=50)
     @given(seen_counts, unseen_counts, seeds)
-    def test_every_row_has_one_role(self, n_seen: int, n_unseen: int, seed: int):
+    def test_every_row_has_one_role(self, n_seen, n_unseen, seed):
         codes = ragged(n_seen, seed)
         for one in deployment_rounds(codes, n_unseen, seed=seed):
             assert len(one.held) == len(codes)  # `HoldOut` itself refuses rows with two roles
@@ -119,7 +117,7 @@ class TestRows:
 
     @settings(max_examples=50)
     @given(seen_counts, unseen_counts, seeds)
-    def test_halves(self, n_seen: int, n_unseen: int, seed: int):
+    def test_halves(self, n_seen, n_unseen, seed):
         codes = np.append(ragged(n_seen, seed), n_seen)  # and a class with one row
         for one in deployment_rounds(codes, n_unseen, seed=seed):
             train, classes = one.held.seen_train, held_out(one, codes)
@@ -139,7 +137,7 @@ class TestRows:
             assert set(rows.tolist()) == {0, 5}
 
     @pytest.mark.parametrize("size", [6, 12, 17, 40])
-    def test_rounds_validate_on_other_rows(self, size: int):
+    def test_rounds_validate_on_other_rows(self, size):
         codes = np.repeat(np.arange(12), size)
         rounds = deployment_rounds(codes, 2)
         assert len(rounds) == 6
@@ -177,7 +175,7 @@ class TestRows:
 
 class TestSeed:
     @staticmethod
-    def flat(rounds: list[Round]) -> list[list[int]]:
+    def flat(rounds):
         return [
             rows.tolist()
             for one in rounds
@@ -195,16 +193,16 @@ class TestNumberOfRounds:
     codes = np.repeat(np.arange(5), 4)
 
     @pytest.mark.parametrize("n_rounds", [0, -1, 6])
-    def test_out_of_range(self, n_rounds: int):
+    def test_out_of_range(self, n_rounds):
         match = rf"^rounds must be between 1 and the 5 seen classes, got {n_rounds}$"
         with pytest.raises(ValueError, match=match):
             deployment_rounds(self.codes, 2, n_rounds=n_rounds)
 
     def test_not_a_whole_number(self):
         with pytest.raises(ValueError, match="rounds must be a whole number"):
-            deployment_rounds(self.codes, 2, n_rounds=2.5)  # type: ignore[arg-type]
+            deployment_rounds(self.codes, 2, n_rounds=2.5)
         with pytest.raises(TypeError, match="rounds must be a number"):
-            deployment_rounds(self.codes, 2, n_rounds="two")  # type: ignore[arg-type]
+            deployment_rounds(self.codes, 2, n_rounds="two")
 
     def test_one_round_holds_out_half(self):
         (one,) = deployment_rounds(np.repeat(np.arange(8), 4), 1, n_rounds=1)
@@ -213,7 +211,7 @@ class TestNumberOfRounds:
 
 class TestGroupsOf:
     @given(st.integers(1, 30), st.data())
-    def test_equal_sizes_that_cover_all(self, n: int, data: st.DataObject):
+    def test_equal_sizes_that_cover_all(self, n, data):
         size = data.draw(st.integers(1, n))
         classes = np.random.default_rng(0).permutation(n)
         groups = groups_of(classes, size)

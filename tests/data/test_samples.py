@@ -1,12 +1,8 @@
 """Samples of any kind, whole and in batches."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +15,7 @@ from cosmo.data.samples import SampleSet, file_fingerprint, open_batches, read_s
 TABLE = pd.DataFrame({"id": [f"{k:02}" for k in range(23)], "a": range(23), "b": np.arange(23) / 2})
 
 
-def write(path: Path, table: pd.DataFrame = TABLE) -> Path:
+def write(path, table=TABLE):
     name = path.name
     if name.endswith((".csv", ".csv.gz")):
         table.to_csv(path, index=False)
@@ -35,7 +31,7 @@ def write(path: Path, table: pd.DataFrame = TABLE) -> Path:
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.tsv", "t.parquet", "t.jsonl", "t.jsonl.gz"])
 @pytest.mark.parametrize("start", [0, 5, 20, 25])
-def test_tables_from_any_batch_on(tmp_path: Path, name: str, start: int):
+def test_tables_from_any_batch_on(tmp_path, name, start):
     write(tmp_path / name)
     batches = list(open_batches(tmp_path / name, features=["b", "a"], keep=["id"]).read(5, start))
     assert [batch.start for batch in batches] == list(range(start, 23, 5))
@@ -48,7 +44,7 @@ def test_tables_from_any_batch_on(tmp_path: Path, name: str, start: int):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("start", [0, 10, 30])
-def test_arrays_from_any_batch_on(tmp_path: Path, order: Any, start: int):
+def test_arrays_from_any_batch_on(tmp_path, order, start):
     rows = np.asarray(np.random.default_rng(0).normal(size=(23, 4)), order=order)
     np.save(tmp_path / "a.npy", rows)
     np.savez(tmp_path / "b.npz", X=rows, y=np.arange(23))
@@ -61,7 +57,7 @@ def test_arrays_from_any_batch_on(tmp_path: Path, order: Any, start: int):
             np.testing.assert_array_equal(np.concatenate(found), rows[start:].astype(np.float32))
 
 
-def test_pictures(tmp_path: Path):
+def test_pictures(tmp_path):
     for name in ("a/1.png", "a/2.png", "b/1.png"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         Image.new("L", (4, 4)).save(tmp_path / name)
@@ -74,7 +70,7 @@ def test_pictures(tmp_path: Path):
     assert (one.items, one.kept) == ([tmp_path / "a" / "1.png"], {"n": ["1"]})
 
 
-def test_features_without_names(tmp_path: Path):
+def test_features_without_names(tmp_path):
     write(tmp_path / "t.csv", TABLE.assign(label="x", note="y"))
     batches = open_batches(tmp_path / "t.csv", n_features=2, keep=["id"])
     assert next(batches.read(5)).items.shape == (5, 2)
@@ -82,13 +78,13 @@ def test_features_without_names(tmp_path: Path):
         open_batches(tmp_path / "t.csv", n_features=2)
 
 
-def test_semicolons_quotes_and_line_breaks(tmp_path: Path):
+def test_semicolons_quotes_and_line_breaks(tmp_path):
     (tmp_path / "t.csv").write_text('\ufefftext;n\n"a;b\nc";1\n\nplain;2\n', encoding="utf-8")
     (batch,) = open_batches(tmp_path / "t.csv", "text", keep=["n"]).read(5)
     assert (batch.items, batch.kept) == (["a;b\nc", "plain"], {"n": ["1", "2"]})
 
 
-def test_fingerprint_follows_the_content(tmp_path: Path):
+def test_fingerprint_follows_the_content(tmp_path):
     path = write(tmp_path / "t.csv")
     first, state = file_fingerprint([path]), path.stat()
     assert file_fingerprint([path]) == first
@@ -100,10 +96,6 @@ def test_fingerprint_follows_the_content(tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [
-        ("t.csv", b"", {}, "t.csv: the file is empty"),
-        ("t.csv", b"a,b\n", {}, "t.csv: the table has no rows"),
-        ("t.csv", b"a,a\n1,2\n", {}, "two columns are called 'a'"),
-        ("t.csv", b"a,b\n1,2,3\n", {}, "more cells than the header"),
         ("t.csv", b"a,b\n1,2\n3\n", {"features": ["a", "b"]}, "row 2, column 'b' is empty"),
         ("t.csv", b"a,b\n1,2\n3,inf\n", {"features": ["a", "b"]}, "row 2, column 'b' is .*inf"),
         ("t.csv", b"a,b\n1,2\n3,4,5\n", {"features": ["a", "b"]}, "t.csv: damaged, cut short"),
@@ -116,8 +108,6 @@ def test_fingerprint_follows_the_content(tmp_path: Path):
         ("t.csv", b"a\n\xff\n", {"kind": "text", "column": "a"}, "UTF-8"),
         ("t.csv", b"a,b\n1,2\n", {"kind": "text"}, "no column is called text; name the column of the text"),
         ("t.csv", b"path,b\n,2\n", {"kind": "images"}, "row 1 is nan, not a path"),
-        ("t.jsonl", b'{"a": 1}\n{"a": \n', {}, "line 2 is not JSON"),
-        ("t.jsonl", b"[1]\n", {}, "line 1 is not an object"),
         ("t.jsonl", b'{"a": 1}\n{"b": 1}\n', {"features": ["a"]}, "row 2, column 'a' is empty"),
         ("t.jsonl.gz", b"nonsense", {}, "t.jsonl.gz"),
         ("t.parquet", b"PAR1....", {}, "t.parquet: damaged"),
@@ -128,13 +118,13 @@ def test_fingerprint_follows_the_content(tmp_path: Path):
         ("t.npy", b"x", {"kind": "text"}, "t.npy: a table is one of"),
     ],
 )
-def test_what_is_wrong(tmp_path: Path, name: str, content: bytes, options: dict[str, Any], message: str):
+def test_what_is_wrong(tmp_path, name, content, options, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
         list(open_batches(tmp_path / name, **options).read(5))
 
 
-def test_damage_in_the_middle(tmp_path: Path):
+def test_damage_in_the_middle(tmp_path):
     np.save(tmp_path / "a.npy", np.ones((9, 4)))
     (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:-10])
     with pytest.raises(DataError, match=r"a.npy: damaged, cut short"):
@@ -146,7 +136,7 @@ def test_damage_in_the_middle(tmp_path: Path):
         list(open_batches(tmp_path / "a.npy").read(5))
 
 
-def test_nothing_there(tmp_path: Path):
+def test_nothing_there(tmp_path):
     with pytest.raises(DataError, match="no such file or folder"):
         open_batches(tmp_path / "no.csv")
     with pytest.raises(DataError, match="a folder has images"):
@@ -157,7 +147,7 @@ def test_nothing_there(tmp_path: Path):
 
 
 @pytest.mark.parametrize("items", [pd.DataFrame({"x": [1, 2, 3]}), np.arange(3), list("abc")], ids=type)
-def test_take(items: object):
+def test_take(items):
     few = SampleSet(items, pd.Index(["p", "q", "r"])).take(np.array([2, 0]))
     assert len(few) == 2
     assert list(few.require_labels("here")) == ["r", "p"]
@@ -170,7 +160,7 @@ def test_labels_that_are_not_there():
         SampleSet(["a"], None).require_labels("here")
 
 
-def test_pictures_in_folders_and_in_a_table(tmp_path: Path):
+def test_pictures_in_folders_and_in_a_table(tmp_path):
     for name in ("cat", "dog"):
         (tmp_path / "p" / name).mkdir(parents=True)
         Image.new("L", (8, 8)).save(tmp_path / "p" / name / "1.png")
@@ -179,8 +169,3 @@ def test_pictures_in_folders_and_in_a_table(tmp_path: Path):
     other = read_samples(tmp_path / "t.csv", "images", image="picture", label="kind")
     assert one.items == other.items
     assert list(one.require_labels("p")) == list(other.require_labels("t")) == ["cat", "dog"]
-
-
-def test_no_such_file(tmp_path: Path):
-    with pytest.raises(DataError, match="no such file or folder"):
-        read_samples(tmp_path / "no.csv", "text")

@@ -121,7 +121,7 @@ def test_no_file(tmp_path):
 
 def test_parquet_without_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'cosmo-gzsl\[parquet\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'pyarrow"):
         read_table(write(tmp_path, "t.parquet", "PAR1"))
 
 

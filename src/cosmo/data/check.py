@@ -19,8 +19,6 @@ from cosmo.data.dataset import ItemError, listed
 from cosmo.data.images import read_image
 from cosmo.data.samples import ProjectData, SampleSet
 
-__all__ = ["Finding", "Leak", "find_leaks", "find_problems", "suggest_expert"]
-
 _MIN_SAMPLES = 5  # per class, and the number of seen classes, below which a warning is due
 _IMBALANCE = 20
 

@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosmo._core.validation import as_class_index, check_descriptions, check_features, encode_labels
 
-__all__ = ["DataError", "GZSLDataset", "ItemError", "Split"]
-
 
 class DataError(ValueError):
     """Raised for a data file or data set that cannot be used."""

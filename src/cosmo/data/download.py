@@ -19,8 +19,6 @@ import requests
 
 from cosmo._core.files import write_atomic
 
-__all__ = ["ARCHIVES", "Archive", "FetchError", "Fetched", "fetch", "unpack"]
-
 logger = logging.getLogger(__name__)
 
 _TIMEOUT = 30.0  # seconds without a byte
@@ -96,21 +94,12 @@ def fetch(
     sha256: str | None = None,
     report: Callable[[int, int | None], None] = lambda done, total: None,
 ) -> Fetched:
-    """Download an archive, verify its checksum and unpack it.
+    """Download an archive to the folder `to`, verify its checksum and unpack it.
 
     Where no checksum is known, that of the first download is stored beside the file (`FILE.sha256`) and
-    verified from then on. A file that exists already is verified and unpacked.
-
-    Parameters
-    ----------
-    name : str
-        One of `ARCHIVES`; or, with `urls`, any name for the folder.
-    to : path, default="."
-        Where to put the archive and the folder of its content; created if necessary.
-    urls, sha256 : sequence of str, default=(), and str, default=None
-        Addresses to try before the known ones; checksum that replaces the known one.
-    report : callable, default=no report
-        Called with the number of bytes downloaded and the size of the file, if known.
+    verified from then on. A file that exists already is verified and unpacked. `urls` are tried before the
+    known ones; with them, `name` may be any name for the folder. `report` receives the number of bytes
+    downloaded and the size of the file, if known.
     """
     archive = ARCHIVES.get(name)
     if archive is None and not urls:

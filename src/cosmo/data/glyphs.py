@@ -18,8 +18,6 @@ from scipy.ndimage import gaussian_filter, uniform_filter
 from cosmo._core.files import write_atomic
 from cosmo.data.dataset import GZSLDataset, Split
 
-__all__ = ["glyph_features", "load_glyphs", "write_glyph_images"]
-
 _FACES = tuple(
     family + face
     for family, faces in {

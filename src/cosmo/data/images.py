@@ -19,8 +19,6 @@ from cosmo.data._tablefile import find_column, shown_columns
 from cosmo.data.dataset import DataError, ItemError
 from cosmo.data.tables import read_table, table_labels
 
-__all__ = ["image_bytes", "read_image", "read_image_folder", "read_image_table"]
-
 # The content decides, not the name. EPS is left out: Pillow runs another program for it.
 _FORMATS = ("AVIF", "BMP", "DIB", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TGA", "TIFF", "WEBP")
 _SUFFIXES = (

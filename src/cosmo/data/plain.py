@@ -16,8 +16,6 @@ from cosmo.data._tablefile import read_npz
 from cosmo.data.dataset import DataError, GZSLDataset, Split
 from cosmo.data.tables import as_descriptions
 
-__all__ = ["read_plain", "write_plain"]
-
 _FEATURES, _DESCRIPTIONS, _SPLIT, _SAMPLES = "features.npz", "descriptions.csv", "split.csv", "samples.csv"
 _PARTS = ("trainval", "test_seen", "test_unseen", "train", "val")
 _OPTIONAL = ("train", "val")

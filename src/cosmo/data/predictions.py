@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,11 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cosmo._core.validation import as_class_index, check_probabilities
+from cosmo._core.validation import check_probabilities
 from cosmo.data._tablefile import read_npz
 from cosmo.data.dataset import DataError
-
-__all__ = ["StagePredictions", "read_predictions", "stack_predictions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,28 +112,6 @@ def read_predictions(folder: str | os.PathLike[str], stage: Literal["val", "test
         )
     proba = pd.DataFrame(values[:, classes].astype(np.float32), index=rows - 1, columns=classes)
     return StagePredictions(rows - 1, y, seen, unseen, proba, None if seed is None else int(seed.item()))
-
-
-def stack_predictions(
-    folder: str | os.PathLike[str], classes: Sequence[Hashable] | None = None
-) -> pd.DataFrame:
-    """Return the predictions of both stages as one float32 table, index = 0-based row of the data set.
-
-    Columns are class ids, or the labels `classes` of the ids 1, 2, ... A class that is not part of the stage
-    of a row has probability 0.
-    """
-    tables = [read_predictions(folder, "val").proba, read_predictions(folder, "test").proba]
-    both = tables[0].index.intersection(tables[1].index)
-    if len(both):
-        raise DataError(f"{folder}: {len(both)} rows are in both stages, for example {both[0] + 1}")
-    ids = np.union1d(tables[0].columns, tables[1].columns)
-    stacked = pd.concat([table.reindex(columns=ids, fill_value=np.float32(0)) for table in tables])
-    if classes is not None:
-        labels = as_class_index(classes)
-        if len(labels) < ids[-1] or not labels.is_unique:
-            raise DataError(f"{folder}: class ids go up to {ids[-1]}, classes are {labels.nunique()} labels")
-        stacked.columns = labels.take(ids - 1)
-    return stacked
 
 
 def _load(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, NDArray[Any]]:

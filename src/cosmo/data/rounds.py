@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from cosmo._core.validation import as_number
 from cosmo.data.splits import HoldOut
 
-__all__ = ["ROUNDS", "Half", "Round", "deployment_rounds", "offered_together"]
-
 ROUNDS = 6  # most rounds in which every class is held out once
 _LEAST = 4  # rounds if many classes are held out in each
 _ROW_SHARE = 1 / 8  # of the rows of the other classes, for Seen-Val
@@ -66,23 +64,10 @@ def deployment_rounds(
     halves: bool = True,
     seed: int | None = 0,
 ) -> list[Round]:
-    """Draw the rounds; every class is held out about equally often.
+    """Draw the rounds, by default 4 to 6; every class is held out about equally often.
 
-    Parameters
-    ----------
-    codes : array of int, shape (n_samples,)
-        Class of each row, from 0; every class has a row.
-    n_unseen : int
-        Number of unseen classes of the task.
-    n_rounds : int, optional
-        By default 4 to 6: as many as hold out every class once, but at least 4.
-    halves : bool, default=True
-        Whether to draw `Round.halves`.
-    seed : int, default=0
-
-    Returns
-    -------
-    list of Round
+    `codes` are the classes of the rows, from 0; `n_unseen` is the number of unseen classes of the task;
+    `halves` draws `Round.halves`.
 
     Examples
     --------

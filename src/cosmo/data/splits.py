@@ -26,18 +26,6 @@ from numpy.typing import ArrayLike, NDArray
 from cosmo._core.validation import as_class_index, as_number
 from cosmo.data.dataset import GZSLDataset, Split
 
-__all__ = [
-    "PUBLISHED_SEEDS",
-    "HoldOut",
-    "Protocol",
-    "Samples",
-    "SealedTestError",
-    "authors_hold_out",
-    "further_folds",
-    "gating_split",
-    "hold_out",
-]
-
 PUBLISHED_SEEDS = {"AWA1": 1003, "CUB": 1002, "SUN": 1004, "FLO": 1000}
 """Seeds of Seen-Val that the paper's code documents."""
 
@@ -182,24 +170,9 @@ def further_folds(
 
 
 def authors_hold_out(split: Split, seed: int) -> HoldOut:
-    """Return the hold-out of the paper's authors, row for row.
+    """Return the hold-out of the paper's authors, row for row; `PUBLISHED_SEEDS` has their seeds.
 
     Seen-Val has as many rows as `split.test_seen`, but at most half of the candidates.
-
-    Parameters
-    ----------
-    split : Split
-        With `train` and `val`.
-    seed : int
-        `PUBLISHED_SEEDS` has those of the paper's code.
-
-    Returns
-    -------
-    HoldOut
-
-    References
-    ----------
-    Y. Atzmon and G. Chechik, "Adaptive Confidence Smoothing for Generalized Zero-Shot Learning", CVPR 2019.
     """
     if split.train is None or split.val is None:
         raise ValueError("this split has no train / val classes; use hold_out instead")

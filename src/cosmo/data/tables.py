@@ -25,8 +25,6 @@ from cosmo.data._tablefile import (
 )
 from cosmo.data.dataset import DataError, listed
 
-__all__ = ["match_labels", "read_descriptions", "read_features", "read_table", "read_texts"]
-
 LABEL_NAMES = ("label", "class")
 _CLASS_NAMES = ("class", "label")
 TEXT_NAMES = ("text",)

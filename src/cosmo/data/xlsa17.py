@@ -16,8 +16,6 @@ from cosmo._core.validation import check_descriptions, check_features
 from cosmo.data._matfile import MatFile, cell_array, read_mat, storable, write_mat_files
 from cosmo.data.dataset import DataError, GZSLDataset, Split
 
-__all__ = ["known_groups", "read_xlsa17", "read_xlsa17_split", "write_xlsa17"]
-
 _PARTS = ("trainval", "test_seen", "test_unseen")
 _OPTIONAL_PARTS = ("train", "val")
 _SAMPLE_FIELDS = ("features", "labels", "image_files")
@@ -66,8 +64,10 @@ def read_xlsa17(
         File with `features` (n_features x n_samples), `labels` (n_samples x 1, the 1-based position in
         `allclasses_names`) and, optionally, `image_files`.
     descriptions : str, default="att_splits"
-        File with `att` (n_attributes x n_classes), `allclasses_names`, the 1-based rows `trainval_loc`,
-        `test_seen_loc`, `test_unseen_loc` and, optionally, `train_loc`, `val_loc`, `original_att`.
+        File with `att` (n_attributes x n_classes), the 1-based rows `trainval_loc`, `test_seen_loc`,
+        `test_unseen_loc` and, optionally, `allclasses_names`, `train_loc`, `val_loc`, `original_att`.
+        Without `allclasses_names`, as in the FLO file, names are the lines of `allclasses.txt` in the
+        folder, or else "1", "2", ...
     attributes : path, default=None
         Text file with a line `group::attribute`, optionally numbered, for each attribute. Without it,
         attributes of CUB, AWA and SUN get their known groups, and others are numbered from 0.
@@ -80,7 +80,7 @@ def read_xlsa17(
     Returns
     -------
     GZSLDataset
-        Labels are the strings of `allclasses_names`; the rows of the split are in the order of the file.
+        Labels are the names of the classes; the rows of the split are in the order of the file.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def read_xlsa17_split(
     labels : str, default="res101"
         File with `labels`.
     descriptions : str, default="att_splits"
-        File with `allclasses_names` and the `*_loc` fields, see `read_xlsa17`.
+        File with the `*_loc` fields, see `read_xlsa17`.
 
     Returns
     -------
@@ -205,7 +205,14 @@ def _mat_name(stem: str) -> str:
 
 
 def _class_names(file: MatFile) -> pd.Index:
-    classes = pd.Index(file.texts("allclasses_names"))
+    listed = file.path.with_name("allclasses.txt")
+    if "allclasses_names" in file:
+        classes = pd.Index(file.texts("allclasses_names"))
+    elif listed.is_file():
+        lines = listed.read_text(encoding="utf-8").splitlines()
+        classes = pd.Index([line.strip() for line in lines if line.strip()])
+    else:
+        classes = pd.Index([str(number + 1) for number in range(file.numbers("att").shape[-1])])
     twice = classes[classes.duplicated()]
     if len(twice):
         raise file.error("allclasses_names", f"has {twice[0]!r} more than once; rename one of the classes")
