@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +5,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
 from cosmo.metrics.accuracy import (
+    class_accuracy,
     fpr_at_tpr,
     gate_auc,
     gate_intervals,
@@ -18,52 +17,8 @@ from cosmo.metrics.accuracy import (
     zsl_accuracy,
 )
 
-# Acc_ts / Acc_tr / Acc_H as printed in the paper: AWA1, SUN, CUB, FLO where given.
-PRINTED = """
-ESZSL 6.6/75.6/12.1 11.0/27.9/15.8 12.6/63.8/21.0 11.4/56.8/19.0
-SJE 11.3/74.6/19.6 14.7/30.5/19.8 23.5/59.2/33.6 13.9/47.6/21.5
-DeViSE 13.4/68.7/22.4 16.9/27.4/20.9 23.8/53.0/32.8 9.9/44.2/16.2
-SynC 8.9/87.3/16.2 7.9/43.3/13.4 11.5/70.9/19.8
-ALE 16.8/76.1/27.5 21.8/33.1/26.3 23.7/62.8/34.4
-DEM 32.8/84.7/47.3 19.6/57.9/29.2
-Kernel 18.3/79.3/29.8 19.8/29.1/23.6 19.9/52.5/28.9
-TRIPLE 27.0/67.9/38.6 22.2/38.3/28.1 26.5/62.3/37.2
-RN 31.4/91.3/46.7 38.1/61.1/47.0
-CMT 8.4/86.9/15.3 8.7/28.0/13.3 4.7/60.1/8.7
-DCN 25.5/84.2/39.1 25.5/37.0/30.2 28.4/60.7/38.7
-LAGO 21.8/73.6/33.7 18.8/33.1/23.9 24.6/64.8/35.6
-CS+LAGO 45.4/68.2/54.5 41.7/25.9/31.9 43.1/53.7/47.9
-SE-GZSL 56.3/67.8/61.5 40.9/30.5/34.9 41.5/53.3/46.7
-f-CLSWGAN 57.9/61.4/59.6 42.6/36.6/39.4 43.7/57.7/49.7 59.0/73.8/65.6
-f-CLSWGAN* 53.6/67.0/59.6 40.1/36.0/37.9 45.1/55.5/49.8 58.1/73.2/64.8
-cycle-(U)WGAN 47.2/33.8/39.4 47.9/59.3/53.0 61.6/69.2/65.2
-COSMO+f-CLSWGAN 64.8/51.7/57.5 35.3/40.2/37.6 41.0/60.5/48.9 59.6/81.4/68.8
-COSMO+LAGO 52.8/80.0/63.6 44.9/37.7/41.0 44.4/57.8/50.2
-DAP 0.0/88.7/0.0 4.2/25.1/7.2 1.7/67.9/3.3
-"""
-ROWS = [
-    pytest.param(*map(float, triple.split("/")), id=f"{line.split()[0]}-{triple}")
-    for line in PRINTED.strip().splitlines()
-    for triple in line.split()[1:]
-]
-
-
-def explained_by_rounding(ts: float, tr: float, h: float) -> bool:
-    low = harmonic_mean(max(ts - 0.05, 0), tr - 0.05) - 0.05
-    high = harmonic_mean(ts + 0.05, tr + 0.05) + 0.05
-    return bool(low <= h <= high)
-
 
 class TestHarmonicMean:
-    @pytest.mark.parametrize(("ts", "tr", "h"), ROWS)
-    def test_the_published_rows(self, ts: float, tr: float, h: float):
-        assert explained_by_rounding(ts, tr, h)
-        assert harmonic_mean(ts, tr) == pytest.approx(h, abs=0.11)
-
-    @pytest.mark.parametrize(("ts", "tr", "h"), [(34.4, 13.3, 21.9), (59.7, 61.4, 59.6), (59.6, 63.4, 59.8)])
-    def test_the_three_misprints_of_the_paper(self, ts: float, tr: float, h: float):
-        assert not explained_by_rounding(ts, tr, h)
-
     def test_frozen_values(self):
         assert harmonic_mean(0.246, 0.648) == pytest.approx(0.356617, abs=1e-6)
         assert harmonic_mean(52.8, 80.0) == pytest.approx(63.614, abs=1e-3)
@@ -85,7 +40,7 @@ class TestHarmonicMean:
 
     @settings(deadline=None)
     @given(st.just(0.0) | st.floats(1e-9, 1), st.just(0.0) | st.floats(1e-9, 1))
-    def test_lies_between_the_smaller_and_its_double(self, a: float, b: float):
+    def test_lies_between_the_smaller_and_its_double(self, a, b):
         h = harmonic_mean(a, b)
         assert h == harmonic_mean(b, a)
         assert min(a, b) * (1 - 1e-12) <= h <= min(2 * min(a, b), max(a, b)) * (1 + 1e-12)
@@ -99,6 +54,9 @@ class TestPerClassAccuracy:
     def test_a_class_without_rows_counts_in_the_denominator(self):
         assert per_class_accuracy(["a", "a"], ["a", "a"], ["a", "b", "c", "d"]) == 0.25
 
+    def test_of_codes(self):
+        assert class_accuracy(np.array([0, 0, 2]), np.array([0, 1, 2]), 3) == 0.5
+
     def test_rows_of_other_classes_are_ignored(self):
         assert per_class_accuracy(["a", "z", "z"], ["a", "z", "a"], ["a"]) == 1.0
 
@@ -107,7 +65,7 @@ class TestPerClassAccuracy:
         assert per_class_accuracy(["a", "z"], ["z", "a"], ["a", "z"]) == 0.0
 
     @pytest.mark.parametrize("labels", [(3, -70, 9000), (("x", 1), ("x", 2), ("y", 1)), ("p", "q", "r")])
-    def test_any_kind_of_label(self, labels: tuple):
+    def test_any_kind_of_label(self, labels):
         a, b, c = labels
         assert per_class_accuracy([a, a, b, c], [a, b, b, a], [a, b, c]) == pytest.approx(0.5)
 
@@ -130,7 +88,7 @@ class TestPerClassAccuracy:
 
     @settings(max_examples=50, deadline=None)
     @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40))
-    def test_against_a_loop(self, pairs: list[tuple[int, int]]):
+    def test_against_a_loop(self, pairs):
         classes = [0, 1, 3]
         expected = 0.0
         for c in classes:
@@ -148,7 +106,7 @@ class TestZeroShotAccuracy:
         assert zsl_accuracy(["y", "y", "z", "a"], scores, ["z", "y"]) == 0.25
 
     @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float16])
-    def test_any_numbers(self, dtype: type):
+    def test_any_numbers(self, dtype):
         assert zsl_accuracy(["y", "z"], np.eye(2, dtype=dtype), iter("yz")) == 1
 
     @pytest.mark.parametrize(
@@ -160,7 +118,7 @@ class TestZeroShotAccuracy:
             ([["0", "1"]], r"shape \(1, 2\), <U1"),
         ],
     )
-    def test_not_a_matrix_of_numbers(self, scores, got: str):
+    def test_not_a_matrix_of_numbers(self, scores, got):
         message = (
             "^scores must be a matrix of numbers, a row per sample and a column for each of the 2 classes, "
             f"got {got}$"
@@ -197,7 +155,7 @@ class TestScores:
         assert scores == (1.0, 1.0, 1.0)
 
 
-def noisy_task(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def noisy_task(n, seed=0):
     """Labels 0..3 seen, 4..6 unseen, of unequal sizes, 70 % of the predictions right."""
     rng = np.random.default_rng(seed)
     truth = np.repeat(np.arange(7), np.arange(1, 8) * n)
@@ -216,7 +174,7 @@ class TestIntervals:
             assert 0 <= low < value < high <= 1
 
     def test_more_rows_make_them_shorter(self):
-        def widths(n: int) -> np.ndarray:
+        def widths(n):
             return np.array([high - low for low, high in gzsl_intervals(*noisy_task(n), SEEN, UNSEEN)])
 
         ratio = widths(160) / widths(10)
@@ -249,7 +207,7 @@ class TestIntervals:
         np.testing.assert_allclose(found, expected, atol=0.012)
 
     @pytest.mark.parametrize("level", [0.5, 0.8])
-    def test_are_central_and_of_the_level(self, level: float):
+    def test_are_central_and_of_the_level(self, level):
         # One class on each side, all right or all wrong: Jeffreys' posterior has a closed form.
         ts, tr, _ = gzsl_intervals([0] * 8 + [1] * 8, [0] * 16, [0], [1], level=level, n_resamples=50_000)
         tail = (1 - level) / 2
@@ -301,7 +259,7 @@ class TestGateMeasures:
 
     @pytest.mark.parametrize("is_seen", [[1, 1, 1], [0, 0, 0]])
     @pytest.mark.parametrize("measure", [gate_auc, fpr_at_tpr, gate_intervals])
-    def test_one_domain_alone_is_an_error(self, measure, is_seen: list[int]):
+    def test_one_domain_alone_is_an_error(self, measure, is_seen):
         message = "^a gate is measured on samples of both seen and unseen classes; one kind is missing$"
         with pytest.raises(ValueError, match=message):
             measure(is_seen, [0.1, 0.2, 0.3])
@@ -314,7 +272,7 @@ class TestGateMeasures:
             measure([1, 0], [0.1, 0.2, 0.3])
 
     @pytest.mark.parametrize("share", [0, 1, -0.5])
-    def test_rates_and_levels_are_shares(self, share: float):
+    def test_rates_and_levels_are_shares(self, share):
         for measure, name in ((fpr_at_tpr, "tpr"), (gate_intervals, "tpr"), (gate_intervals, "level")):
             with pytest.raises(ValueError, match=f"^{name} is a share between 0 and 1, got {share}$"):
                 measure([1, 0], [0.2, 0.1], **{name: share})
@@ -325,7 +283,7 @@ class TestGateMeasures:
 class TestGateIntervals:
     @given(st.integers(0, 2**32 - 1), st.integers(20, 80), st.floats(0, 3))
     @settings(max_examples=25, deadline=None)
-    def test_area_lies_inside(self, seed: int, rows: int, apart: float):
+    def test_area_lies_inside(self, seed, rows, apart):
         rng = np.random.default_rng(seed)
         is_seen = np.r_[True, False, rng.random(rows) < 0.5]
         is_seen = np.repeat(is_seen, 4)
@@ -424,6 +382,6 @@ class TestSampledArea:
             ([np.nan], [0.1], "acc_tr of sample 0 is nan"),
         ],
     )
-    def test_errors(self, acc_tr: list[float], acc_ts: list[float], message: str):
+    def test_errors(self, acc_tr, acc_ts, message):
         with pytest.raises(ValueError, match=f"^{message}"):
             sampled_ausuc(acc_tr, acc_ts)

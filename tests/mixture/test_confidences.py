@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,14 +10,14 @@ temperatures = st.builds(Temperatures, *[st.floats(0.1, 10)] * 3)
 seeds = st.integers(0, 10_000)
 
 
-def draw(seed: int, n_seen: int, n_unseen: int, n: int = 6) -> tuple[np.ndarray, np.ndarray]:
+def draw(seed, n_seen, n_unseen, n=6):
     rng = np.random.default_rng(seed)
     return 3 * rng.normal(size=(n, n_seen)), 2 * rng.normal(size=(n, n_seen + n_unseen))
 
 
 class TestCalibrated:
     @given(seeds, st.integers(2, 7), st.integers(1, 7), temperatures)
-    def test_against_the_formulas(self, seed: int, n_seen: int, n_unseen: int, t: Temperatures):
+    def test_against_the_formulas(self, seed, n_seen, n_unseen, t):
         logits, scores = draw(seed, n_seen, n_unseen)
         seen, unseen, confidences = calibrated(logits, scores, t)
         np.testing.assert_allclose(seen, softmax(logits / t.seen, axis=1), atol=1e-12)
@@ -30,7 +28,7 @@ class TestCalibrated:
         others = [logsumexp(np.delete(row, best)) for row, best in zip(logs, choice, strict=True)]
         s, u = scores[:, :n_seen] / t.gate, scores[:, n_seen:] / t.gate
 
-        def log_mean(values: np.ndarray) -> np.ndarray:
+        def log_mean(values):
             return logsumexp(values, axis=1) - np.log(values.shape[1])
 
         expected = [
@@ -83,7 +81,7 @@ class TestCalibrated:
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     @pytest.mark.parametrize("value", [0.0, -1e6, 1e6])
-    def test_constant_scores(self, value: float, dtype: type):
+    def test_constant_scores(self, value, dtype):
         logits, scores = np.full((2, 4), value, dtype), np.full((2, 7), value, dtype)
         seen, unseen, confidences = calibrated(logits, scores, Temperatures(0.01, 0.1, 3.0))
         np.testing.assert_allclose(seen, 1 / 4, rtol=1e-6)
@@ -91,7 +89,7 @@ class TestCalibrated:
         np.testing.assert_allclose(confidences, [[-np.log(3), 0, 0, 0]] * 2, atol=1e-6)
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    def test_one_seen_and_one_unseen_class(self, dtype: type):
+    def test_one_seen_and_one_unseen_class(self, dtype):
         logits, scores = np.zeros((2, 1), dtype), np.array([[1, 3], [2, -1]], dtype)
         seen, unseen, confidences = calibrated(logits, scores, Temperatures(1.0, 1.0, 2.0))
         np.testing.assert_array_equal(seen, [[1], [1]])
@@ -108,9 +106,7 @@ class TestCalibrated:
         np.testing.assert_allclose(confidences[:, 0], 12)
 
 
-def labelled(
-    temperature: float, n: int, n_classes: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def labelled(temperature, n, n_classes, rng):
     """Scores, and true classes that follow their soft-max at a temperature."""
     scores = 3 * rng.normal(size=(n, n_classes))
     proba = softmax(scores / temperature, axis=1)
@@ -120,14 +116,14 @@ def labelled(
 
 class TestPooledTemperature:
     @pytest.mark.parametrize("temperature", [0.3, 1.0, 4.0])
-    def test_recovers_the_temperature_of_simulated_labels(self, temperature: float):
+    def test_recovers_the_temperature_of_simulated_labels(self, temperature):
         rng = np.random.default_rng(0)
         blocks = [labelled(temperature, 3000, n_classes, rng) for n_classes in (2, 5, 20)]
         assert pooled_temperature(blocks) == pytest.approx(temperature, rel=0.05)
 
     @settings(max_examples=30)
     @given(seeds, st.floats(1e-6, 1e6))
-    def test_has_the_unit_of_the_scores(self, seed: int, unit: float):
+    def test_has_the_unit_of_the_scores(self, seed, unit):
         scores, target, weights = labelled(1.5, 200, 4, np.random.default_rng(seed))
         plain = pooled_temperature([(scores, target, weights)])
         assert pooled_temperature([(unit * scores, target, weights)]) == pytest.approx(unit * plain, rel=2e-3)
@@ -156,10 +152,22 @@ class TestPooledTemperature:
         assert pooled_temperature([empty, block]) == pooled_temperature([block])
 
     @pytest.mark.parametrize("scores", [np.zeros((6, 3)), np.full((6, 3), 7.0), np.arange(6.0)[:, None]])
-    def test_scores_that_say_nothing_leave_the_temperature_at_one(self, scores: np.ndarray):
+    def test_scores_that_say_nothing_leave_the_temperature_at_one(self, scores):
         """Every temperature is equally likely: equal scores, or one class only."""
         target = np.arange(6) % scores.shape[1]
         assert pooled_temperature([(scores, target, np.ones(6))]) == 1
+
+    def test_half_a_sample_of_a_random_class_counts(self):
+        """Four right samples of two classes whose scores differ by 1: p = (4 + 1/4) / (4 + 1/2) = 17/18."""
+        scores = np.tile([1.0, 0.0], (4, 1))
+        found = pooled_temperature([(scores, np.zeros(4, int), np.ones(4))])
+        assert found == pytest.approx(1 / np.log(17), rel=1e-3)
+
+    def test_more_random_samples_can_be_asked_for(self):
+        """Half as many as the four: p = (4 + 1) / (4 + 2); a tenth is less than the half sample."""
+        block = np.tile([1.0, 0.0], (4, 1)), np.zeros(4, int), np.ones(4)
+        assert pooled_temperature([block], 0.1) == pytest.approx(pooled_temperature([block]))
+        assert pooled_temperature([block], 0.5) == pytest.approx(1 / np.log(5), rel=1e-3)
 
     def test_single_precision(self):
         scores, target, weights = labelled(2.0, 300, 4, np.random.default_rng(4))
@@ -205,3 +213,9 @@ class TestWithPromoted:
         assert np.isfinite(unseen).all()
         assert np.isfinite(shift).all()
         assert (seen.argmax(axis=1) == 3).all()
+
+    def test_log_odds_are_limited(self):
+        trained, others, both = np.ones((1, 1)), np.array([[0.5, 0.5]]), np.array([[1.0, 0.0]])
+        seen, _, shift = with_promoted(trained, others, both, np.array([1000.0]))
+        np.testing.assert_allclose(shift, np.log(0.5) - np.log1p(0.5 * np.exp(30)))
+        np.testing.assert_allclose(seen[0, 1], 1)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +7,7 @@ from cosmo.metrics.accuracy import sampled_ausuc
 from cosmo.mixture.curve import SeenUnseenCurve
 
 
-def random_curve(n: int, seed: int = 0, *, decimals: int | None = None) -> tuple[SeenUnseenCurve, np.ndarray]:
+def random_curve(n, seed=0, *, decimals=None):
     """A curve of 3 seen and 2 unseen classes, and each row's class."""
     rng = np.random.default_rng(seed)
     groups = rng.integers(0, 5, n)
@@ -81,10 +79,10 @@ class TestByHand:
 
     def test_a_threshold_is_a_number(self):
         with pytest.raises(TypeError, match=r"^threshold must be a number, got '1'$"):
-            self.curve.at("1")  # type: ignore[arg-type]
+            self.curve.at("1")
 
     @pytest.mark.parametrize("floor", [{"min_seen": -0.1}, {"min_unseen": 1.01}, {"min_seen": np.nan}])
-    def test_floors_are_accuracies(self, floor: dict[str, float]):
+    def test_floors_are_accuracies(self, floor):
         with pytest.raises(
             ValueError, match=f"{next(iter(floor))} (is an accuracy between 0 and 1|must be a number)"
         ):
@@ -157,12 +155,12 @@ class TestErrors:
             SeenUnseenCurve([1, 2], [0, np.inf], [0, 0])
 
     @pytest.mark.parametrize("flips", [["1", "2"], [1j, 2j], [None, 1]])
-    def test_not_numbers(self, flips: list):
+    def test_not_numbers(self, flips):
         with pytest.raises(ValueError, match=r"^flips must be a dense array of numbers, got dtype "):
             SeenUnseenCurve(flips, [0, 0], [0, 0])
 
     @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int32, np.float32])
-    def test_any_numbers_become_float64(self, dtype: type):
+    def test_any_numbers_become_float64(self, dtype):
         curve = SeenUnseenCurve(*np.eye(3, dtype=dtype))
         for values in (curve.flips, curve.seen_gain, curve.unseen_gain):
             assert values.dtype == np.float64
@@ -180,7 +178,7 @@ class TestErrors:
         max_size=25,
     )
 )
-def test_every_point_is_a_count(rows: list[tuple[float, bool, int]]):
+def test_every_point_is_a_count(rows):
     flips = np.array([flip for flip, _, _ in rows])
     seen = np.array([weight / 64 if is_seen else 0 for _, is_seen, weight in rows])
     unseen = np.array([0 if is_seen else weight / 64 for _, is_seen, weight in rows])
@@ -207,7 +205,7 @@ class TestArea:
         assert curve.area == pytest.approx((curve.unseen_gain[:, None] * curve.seen_gain)[before].sum())
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_many_samples_of_the_curve_come_close(self, seed: int):
+    def test_many_samples_of_the_curve_come_close(self, seed):
         curve, _ = random_curve(400, seed)
         ts, tr, _ = curve.sample(np.linspace(-4, 4, 200))
         assert sampled_ausuc(tr, ts) == pytest.approx(curve.area, abs=3e-3)
@@ -232,7 +230,7 @@ class TestAreaInterval:
         assert curve.area_interval(groups, seed=1) != curve.area_interval(groups, seed=2)
 
     def test_more_rows_make_it_shorter(self):
-        def width(n: int) -> float:
+        def width(n):
             curve, groups = random_curve(n)
             low, high = curve.area_interval(groups, n_resamples=400)
             return high - low
@@ -240,7 +238,7 @@ class TestAreaInterval:
         assert width(1600) / width(100) == pytest.approx(0.25, abs=0.08)
 
     @pytest.mark.parametrize("decimals", [None, 0])
-    def test_agrees_with_resampling_rows(self, decimals: int | None):
+    def test_agrees_with_resampling_rows(self, decimals):
         curve, groups = random_curve(60, seed=3, decimals=decimals)
         rng = np.random.default_rng(0)
         areas = np.empty(1500)
@@ -292,7 +290,7 @@ class TestAreaInterval:
         assert curve.area_interval(groups) == expected
 
     @pytest.mark.parametrize("level", [0, 1, 1.5, -0.1])
-    def test_level_is_a_share(self, level: float):
+    def test_level_is_a_share(self, level):
         curve, groups = random_curve(10)
         with pytest.raises(ValueError, match=rf"^level is a share between 0 and 1, got {level}$"):
             curve.area_interval(groups, level=level)
@@ -300,10 +298,10 @@ class TestAreaInterval:
     def test_level_is_a_number(self):
         curve, groups = random_curve(10)
         with pytest.raises(TypeError, match=r"^level must be a number"):
-            curve.area_interval(groups, level="0.9")  # type: ignore[arg-type]
+            curve.area_interval(groups, level="0.9")
 
     @pytest.mark.parametrize("groups", [[0, 0], ["a", "b", None]])
-    def test_groups_name_the_class_of_every_sample(self, groups: list):
+    def test_groups_name_the_class_of_every_sample(self, groups):
         curve = SeenUnseenCurve([1, 1, 0], [0.5, 0.5, 0], [0, 0, 1])
         with pytest.raises(ValueError, match=r"^groups must name the class of each of the 3 samples$"):
             curve.area_interval(groups)

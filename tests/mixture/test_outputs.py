@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,8 +20,8 @@ JOINT = np.array(
 TARGET = np.array([0, 3, 4, 3])
 
 
-def make(**changes: Any) -> ExpertOutputs:
-    parts: dict[str, Any] = {
+def make(**changes):
+    parts = {
         "seen_classes": SEEN_CLASSES,
         "unseen_classes": UNSEEN_CLASSES,
         "seen": SEEN,
@@ -35,8 +31,8 @@ def make(**changes: Any) -> ExpertOutputs:
     return ExpertOutputs(**(parts | changes))
 
 
-def joint(**changes: Any) -> ExpertOutputs:
-    parts: dict[str, Any] = {
+def joint(**changes):
+    parts = {
         "seen": SEEN,
         "joint": JOINT,
         "seen_classes": SEEN_CLASSES,
@@ -112,7 +108,7 @@ class TestRows:
     @pytest.mark.parametrize(
         "rows", [np.array([3, 1]), np.array([False, True, False, True]), slice(1, 3)], ids=str
     )
-    def test_all_parts_are_cut_alike(self, rows: Any):
+    def test_all_parts_are_cut_alike(self, rows):
         part, whole = joint()[rows], joint()
         np.testing.assert_array_equal(part.seen, SEEN[rows])
         np.testing.assert_array_equal(part.unseen, JOINT[rows, 3:])
@@ -156,13 +152,13 @@ class TestErrors:
             make(unseen=np.full((4, 2), 0.6))
 
     @pytest.mark.parametrize("side", ["seen", "unseen"])
-    def test_logits(self, side: str):
+    def test_logits(self, side):
         values = np.log(SEEN if side == "seen" else JOINT[:, :2])
         with pytest.raises(ValueError, match=f"the {side} expert's.*logits must go through a soft-max"):
             make(**{side: values})
 
     @pytest.mark.parametrize("side", ["seen", "unseen"])
-    def test_nan(self, side: str):
+    def test_nan(self, side):
         values = (SEEN if side == "seen" else JOINT[:, 3:]).copy()
         values[2, 0] = np.nan
         with pytest.raises(ValueError, match=f"the {side} expert's.*NaN or infinite values, first in row 2"):
@@ -183,7 +179,7 @@ class TestErrors:
             joint(joint=JOINT[:, :4])
 
     @pytest.mark.parametrize("labels", [("a", "z"), (("s", 1), ("u", 1))])
-    def test_both_seen_and_unseen(self, labels: tuple):
+    def test_both_seen_and_unseen(self, labels):
         shared, other = labels
         with pytest.raises(ValueError, match="both seen and unseen: ") as error:
             make(
@@ -205,7 +201,7 @@ class TestErrors:
             make(target=TARGET[:2])
 
     @pytest.mark.parametrize("column", [-1, 5])
-    def test_true_classes_are_columns(self, column: int):
+    def test_true_classes_are_columns(self, column):
         with pytest.raises(ValueError, match="target"):
             make(target=np.array([0, 1, 2, column]))
 

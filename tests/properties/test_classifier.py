@@ -1,9 +1,6 @@
 """Invariances of a fitted classifier and its experts: subsets, orders and names of samples and classes."""
 
-from __future__ import annotations
-
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,14 +13,14 @@ from threadpoolctl import threadpool_limits
 from cosmo import Cosmo
 from cosmo.data import GZSLDataset, Split
 from cosmo.data.splits import Protocol, SealedTestError
-from cosmo.experts import DAP, ESZSL, SimilarityExpert, SynC, UnseenExpert
+from cosmo.experts import DAP, ESZSL, SimilarityExpert, SynC
 
 seeds = st.integers(0, 2**32 - 1)
 few = settings(max_examples=10, deadline=None)
 
 CLASSES = [f"class {i}" for i in range(10)]
 SEEN = CLASSES[:7]
-EXPERTS: dict[str, UnseenExpert] = {
+EXPERTS = {
     "eszsl": ESZSL(1.0, 1.0, temperature=0.1),
     "dap": DAP(0.01, temperature=1.0),
     "sync": SynC(2.0**-16, 1.0, temperature=0.1),
@@ -34,7 +31,7 @@ EXPERTS: dict[str, UnseenExpert] = {
 class Task:
     """Ten classes in twelve dimensions, seven of them with samples."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         rng = np.random.default_rng(0)
         self.table = pd.DataFrame(rng.normal(size=(10, 12)), index=pd.Index(CLASSES, dtype=object))
         self.y = np.repeat(np.array(SEEN, dtype=object), 9)
@@ -45,24 +42,24 @@ class Task:
 
 
 @cache
-def task() -> Task:
+def task():
     return Task()
 
 
 @cache
-def model() -> Cosmo:
+def model():
     return Cosmo(task().table, unseen=clone(EXPERTS["eszsl"])).fit(task().X, task().y)
 
 
 @cache
-def expert(name: str) -> UnseenExpert:
+def expert(name):
     return clone(EXPERTS[name]).fit(task().X, task().y, task().table)
 
 
 class TestClassifier:
     @few
     @given(seeds)
-    def test_probabilities_are_distributions(self, seed: int):
+    def test_probabilities_are_distributions(self, seed):
         rows = 3 * np.random.default_rng(seed).normal(size=(9, 12))
         proba = model().predict_proba(rows)
         assert (proba >= 0).all()
@@ -71,7 +68,7 @@ class TestClassifier:
 
     @few
     @given(seeds, st.integers(1, 39))
-    def test_batches(self, seed: int, size: int):
+    def test_batches(self, seed, size):
         """The last digits may depend on the batch, the prediction does not."""
         order, rows = np.random.default_rng(seed).permutation(40), task().X_new
         parts = [rows[order[start : start + size]] for start in range(0, 40, size)]
@@ -82,7 +79,7 @@ class TestClassifier:
 
     @settings(max_examples=5, deadline=None)
     @given(seeds)
-    def test_names_and_order_of_classes(self, seed: int):
+    def test_names_and_order_of_classes(self, seed):
         rng = np.random.default_rng(seed)
         names = dict(zip(CLASSES, rng.permutation(10).tolist(), strict=True))
         table = task().table.rename(index=names).iloc[rng.permutation(10)]
@@ -92,7 +89,7 @@ class TestClassifier:
 
     @few
     @given(seeds, st.integers(2, 5))
-    def test_number_of_threads(self, seed: int, threads: int):
+    def test_number_of_threads(self, seed, threads):
         rows = np.random.default_rng(seed).normal(size=(500, 12)).astype(np.float32)
         with threadpool_limits(1):
             alone = model().predict(rows)
@@ -104,7 +101,7 @@ class TestClassifier:
 class TestExperts:
     @few
     @given(seed=seeds, size=st.integers(1, 4))
-    def test_new_class_keeps_the_ranking_of_others(self, name: str, seed: int, size: int):
+    def test_new_class_keeps_the_ranking_of_others(self, name, seed, size):
         rng = np.random.default_rng(seed)
         new = pd.DataFrame(rng.normal(size=(size, 12)), index=[f"new {i}" for i in range(size)])
         table = pd.concat([task().table, new]).iloc[rng.permutation(10 + size)]
@@ -117,7 +114,7 @@ class TestExperts:
 
     @few
     @given(seed=seeds)
-    def test_order_of_rows(self, name: str, seed: int):
+    def test_order_of_rows(self, name, seed):
         order = np.random.default_rng(seed).permutation(40)
         one = expert(name).scores(task().X_new, task().table)[order]
         np.testing.assert_allclose(
@@ -126,7 +123,7 @@ class TestExperts:
 
 
 @cache
-def dataset() -> GZSLDataset:
+def dataset():
     own = task()
     n, is_new = len(own.y), ~np.isin(own.y_new, SEEN)
     split = Split(np.arange(n), n + np.flatnonzero(~is_new), n + np.flatnonzero(is_new))
@@ -136,7 +133,7 @@ def dataset() -> GZSLDataset:
 class TestSeal:
     @few
     @given(data=st.data())
-    def test_no_selection_of_rows_opens_it(self, data: Any):
+    def test_no_selection_of_rows_opens_it(self, data):
         protocol = Protocol(dataset())
         sealed = np.setdiff1d(np.arange(-3, len(dataset()) + 3), dataset().split.trainval)
         rows = data.draw(st.lists(st.sampled_from(dataset().split.trainval.tolist()), max_size=5))
@@ -148,7 +145,7 @@ class TestSeal:
 
     @few
     @given(seed=st.integers(0, 1000))
-    def test_training_rows_contain_no_test_row(self, seed: int):
+    def test_training_rows_contain_no_test_row(self, seed):
         protocol = Protocol(dataset(), seed=seed)
         held, training = protocol.hold_out, protocol.training()
         for rows in (held.seen_train, held.gzsl_val, training.rows):

@@ -1,9 +1,6 @@
 """The exact curve against brute force: score every class, take the argmax, measure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,17 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosmo.classifier.combinations import Combination, GatedMixture, OperatingPoint
+from cosmo.classifier.combinations import GatedMixture, OperatingPoint
 from cosmo.classifier.ways import CalibratedStacking
 from cosmo.gates import MaxSoftmaxGate
 from cosmo.metrics.accuracy import gzsl_scores
-from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.smoothing import combine, gate_belief
 
 SHAPES = [(4, 3), (1, 5), (5, 1), (1, 1), (3, 60), (40, 10)]
 SOFTNESSES = [0.003, 0.1, 1.0, 10.0]
-RULES: dict[str, dict[str, Any]] = {
+RULES = {
     "none": {"smoothing": "none"},
     "constant 0": {"smoothing": "constant", "prior_weight": 0.0},
     "constant 0.35": {"smoothing": "constant", "prior_weight": 0.35},
@@ -46,32 +42,25 @@ class Task:
     n_seen: int
 
     @property
-    def unseen(self) -> np.ndarray:
+    def unseen(self):
         return self.joint[:, self.n_seen :]
 
     @property
-    def outputs(self) -> ExpertOutputs:
+    def outputs(self):
         n_unseen = self.joint.shape[1] - self.n_seen
         names = pd.Index([f"s{i}" for i in range(self.n_seen)]), pd.Index([f"u{i}" for i in range(n_unseen)])
         return ExpertOutputs.from_joint(self.seen, self.joint, *names, target=self.target)
 
-    def brute_force(self, scores: np.ndarray) -> tuple[float, float, float]:
+    def brute_force(self, scores):
         columns = np.arange(self.joint.shape[1])
         return gzsl_scores(self.target, scores.argmax(axis=1), columns[: self.n_seen], columns[self.n_seen :])
 
 
-def draw_task(
-    shape: tuple[int, int],
-    seed: int,
-    n: int = 24,
-    concentration: float = 0.5,
-    copies: int = 1,
-    noise: float = 0.0,
-) -> Task:
+def draw_task(shape, seed, n=24, concentration=0.5, copies=1, noise=0.0):
     rng = np.random.default_rng(seed)
     n_seen, n_unseen = shape
 
-    def expert(n_classes: int) -> np.ndarray:
+    def expert(n_classes):
         proba = rng.dirichlet([concentration] * n_classes, n) + noise * rng.random((n, n_classes))
         return proba / proba.sum(axis=1, keepdims=True)  # exactly one for a single class: rows tie exactly
 
@@ -87,31 +76,27 @@ def draw_task(
     return Task(seen[repeat], joint[repeat], target[repeat], n_seen)
 
 
-def gated(rule: dict[str, Any], softness: float) -> GatedMixture:
+def gated(rule, softness):
     model = GatedMixture(smoothing=rule["smoothing"], hard=rule.get("hard", False))
     model.gate_ = MaxSoftmaxGate()
     model.operating_point_ = OperatingPoint(0.0, softness, rule.get("prior_weight", 0.0))
     return model
 
 
-def score_matrix(task: Task, rule: dict[str, Any], softness: float, threshold: Any) -> np.ndarray:
+def score_matrix(task, rule, softness, threshold):
     """Scores of all classes, from the paper's formulas and the task alone."""
     u = gate_belief(task.seen.max(axis=1), threshold, softness)
     u = (u > 0.5).astype(float) if rule.get("hard") else u
     return combine(
-        task.seen,
-        task.unseen,
-        u,
-        smoothing=rule["smoothing"],
-        prior_weight=rule.get("prior_weight", 0.0),
+        task.seen, task.unseen, u, smoothing=rule["smoothing"], prior_weight=rule.get("prior_weight", 0.0)
     )
 
 
-def stacked(task: Task, constant: Any) -> np.ndarray:
+def stacked(task, constant):
     return calibrated_stacking(task.joint[:, : task.n_seen], task.unseen, constant)
 
 
-def bisected_flips(task: Task, scores_at: Any, low: float, high: float) -> np.ndarray:
+def bisected_flips(task, scores_at, low, high):
     """The threshold at which each row changes side, found by trying."""
     lower, upper = np.full(len(task.target), low), np.full(len(task.target), high)
     for _ in range(80):
@@ -121,7 +106,7 @@ def bisected_flips(task: Task, scores_at: Any, low: float, high: float) -> np.nd
     return (lower + upper) / 2
 
 
-def compare(task: Task, model: Combination, scores_at: Any, low: float, high: float) -> SeenUnseenCurve:
+def compare(task, model, scores_at, low, high):
     """Check flips, every point, the best and the area of `model`'s curve against `scores_at`."""
     outputs = task.outputs
     curve = model.curve(outputs)
@@ -146,7 +131,7 @@ def compare(task: Task, model: Combination, scores_at: Any, low: float, high: fl
     return curve
 
 
-def compare_gated(task: Task, rule: dict[str, Any], softness: float) -> SeenUnseenCurve:
+def compare_gated(task, rule, softness):
     """Compare within thresholds that saturate all gates."""
     reach = 60 * softness + 2
     return compare(
@@ -156,7 +141,7 @@ def compare_gated(task: Task, rule: dict[str, Any], softness: float) -> SeenUnse
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", RULES)
-def test_gated_curve_is_brute_force(name: str, shape: tuple[int, int]):
+def test_gated_curve_is_brute_force(name, shape):
     rule = RULES[name]
     for i, softness in enumerate(SOFTNESSES):
         task = draw_task(shape, seed=i, concentration=(0.1, 0.5, 1.0, 5.0)[i])
@@ -164,13 +149,13 @@ def test_gated_curve_is_brute_force(name: str, shape: tuple[int, int]):
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_stacking_curve_is_brute_force(shape: tuple[int, int]):
+def test_stacking_curve_is_brute_force(shape):
     for seed, concentration in enumerate((0.1, 1.0, 5.0)):
         task = draw_task(shape, seed, concentration=concentration)
         compare(task, CalibratedStacking(), lambda c, t=task: stacked_rows(t, c), -2, 2)
 
 
-def stacked_rows(task: Task, constant: Any) -> np.ndarray:
+def stacked_rows(task, constant):
     """`stacked`, also for one constant per row."""
     return stacked(task, np.asarray(constant)[:, None] if np.ndim(constant) else constant)
 
@@ -184,9 +169,7 @@ def stacked_rows(task: Task, constant: Any) -> np.ndarray:
     st.sampled_from([0.1, 0.3, 1.0, 3.0, 30.0]),
     st.sampled_from(sorted(RULES)) | st.floats(0, 0.99),
 )
-def test_any_experts(
-    n_seen: int, n_unseen: int, seed: int, softness: float, concentration: float, rule: str | float
-):
+def test_any_experts(n_seen, n_unseen, seed, softness, concentration, rule):
     smoothing_rule = RULES[rule] if isinstance(rule, str) else {"smoothing": "constant", "prior_weight": rule}
     # Noise keeps rows of saturated experts from flipping within rounding of each other.
     task = draw_task((n_seen, n_unseen), seed, n=12, concentration=concentration, noise=0.05)
@@ -194,7 +177,7 @@ def test_any_experts(
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_every_row_flips_exactly_once(name: str):
+def test_every_row_flips_exactly_once(name):
     task = draw_task((3, 8), seed=11, n=60)
     softness = 0.2
     predicted = np.array(
@@ -214,7 +197,7 @@ def test_every_row_flips_exactly_once(name: str):
 
 
 @pytest.mark.parametrize("name", ["none", "constant 0.35", "adaptive", "hard"])
-def test_equal_rows_flip_together(name: str):
+def test_equal_rows_flip_together(name):
     task = draw_task((4, 3), seed=2, n=10, copies=3)
     curve = compare_gated(task, RULES[name], 0.3)
     assert len(curve.corners) == 10
@@ -253,7 +236,7 @@ class TestWithoutMass:
         assert curve.area == pytest.approx(1 / 6)
 
     @pytest.mark.parametrize("name", ["none", "constant 0.35", "hard"])
-    def test_the_other_rules_assume_a_uniform_distribution(self, name: str):
+    def test_the_other_rules_assume_a_uniform_distribution(self, name):
         task = draw_task((4, 3), seed=5)
         task.joint[::2, 4:] = 0
         assert np.isfinite(gated(RULES[name], 0.3).flips(task.outputs)).all()

@@ -8,6 +8,7 @@ classes; `Acc_H` is their harmonic mean.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -201,13 +202,13 @@ def gzsl_intervals(
     counted = [_mean_over_classes(*one) for one in hits]
     drawn = [plausible_accuracies(*one, n_resamples, generator) for one in hits]
     tail = (1 - level) / 2
-    intervals = []
-    for values, value in zip(
-        (*drawn, harmonic_mean(*drawn)), (*counted, harmonic_mean(*counted)), strict=True
-    ):
+
+    def interval(values: NDArray[np.float64], value: float) -> Interval:
         low, high = np.quantile(values, [tail, 1 - tail])
-        intervals.append(Interval(float(min(low, value)), float(max(high, value))))
-    return tuple(intervals)  # type: ignore[return-value]
+        return Interval(float(min(low, value)), float(max(high, value)))
+
+    ts, tr = map(interval, drawn, counted)
+    return ts, tr, interval(harmonic_mean(*drawn), harmonic_mean(*counted))
 
 
 def _check_share(**shares: float) -> None:
@@ -286,9 +287,7 @@ def gate_intervals(
 
     true_rate, false_rate = rates(column[seen]), rates(column[~seen])
     auc = np.trapezoid(true_rate, false_rate, axis=1)
-    fpr = [
-        np.interp(-tpr, -t[::-1], f[::-1]) for t, f in zip(true_rate, false_rate, strict=True)
-    ]  # as in fpr_at_tpr
+    fpr = list(map(partial(np.interp, -tpr), -true_rate[:, ::-1], false_rate[:, ::-1]))  # as in fpr_at_tpr
     tail = [(1 - level) / 2, (1 + level) / 2]
     return Interval(*map(float, np.quantile(auc, tail))), Interval(*map(float, np.quantile(fpr, tail)))
 

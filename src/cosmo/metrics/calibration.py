@@ -19,15 +19,9 @@ __all__ = ["Calibration", "calibration"]
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """A calibration curve, lowest probabilities first.
+    """A calibration curve, lowest probabilities first: mean probability and observed frequency of each bin.
 
-    Parameters
-    ----------
-    probability, frequency : array of shape (n_bins,)
-        Mean probability of each bin, and the observed frequency of the event.
-    samples : array of int, shape (n_bins,)
-    chance : float
-        Expected error of perfectly calibrated probabilities on as many samples and bins.
+    `chance` is the expected error of perfectly calibrated probabilities on as many samples and bins.
     """
 
     probability: NDArray[np.float64]

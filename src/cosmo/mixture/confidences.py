@@ -18,8 +18,6 @@ from scipy.special import log_softmax
 
 from cosmo.mixture.smoothing import conditional
 
-__all__ = ["CONFIDENCES", "Temperatures", "calibrated", "pooled_temperature", "with_promoted"]
-
 CONFIDENCES = (
     "log-odds of the best seen class",
     "best unseen minus best seen score",
@@ -73,7 +71,7 @@ def calibrated(
     (array([[0.8, 0.2]]), array([[1.]]), array([[1.39, 1.  , 1.38, 0.  ]]))
     """
     n_seen, rows = logits.shape[1], np.arange(len(logits))
-    z = logits / logits.dtype.type(temperatures.seen)
+    z = logits * logits.dtype.type(1 / temperatures.seen)
     choice = z.argmax(axis=1)
     z -= z[rows, choice][:, None]
     seen = np.exp(z, out=z)
@@ -81,32 +79,48 @@ def calibrated(
     others = np.maximum(total - 1, np.exp(-_LIMIT))  # The best class has exp(0).
     seen /= total[:, None]
 
-    scale = scores.dtype.type(temperatures.gate)
-    best, log_mean, unseen = [], [], seen
-    for part in (scores[:, :n_seen], scores[:, n_seen:]):
-        top = part.max(axis=1)
-        powers = np.subtract(part, top[:, None])
-        powers /= scale
-        unseen = np.exp(powers)
-        mass = np.einsum("ij->i", unseen)
-        best.append(top / scale)
-        log_mean.append(top / scale + np.log(mass / part.shape[1]))
-    if temperatures.unseen != temperatures.gate:
-        powers *= scores.dtype.type(temperatures.gate / temperatures.unseen)
-        unseen = np.exp(powers, out=powers)
-        mass = np.einsum("ij->i", unseen)
-    unseen /= mass[:, None]
-    own = scores[rows, choice] / scale
-    columns = (
-        -np.log(others),
-        best[1] - best[0],
-        log_mean[1] - log_mean[0],
-        best[0] - own,
-    )
+    kind = scores.dtype.type
+    parts = scores[:, :n_seen], scores[:, n_seen:]
+    best = [part[rows, part.argmax(axis=1)] for part in parts]  # Faster than `max` of short rows.
+    powers = [part - top[:, None] for part, top in zip(parts, best, strict=True)]
+    unseen = powers[1] * kind(1 / temperatures.unseen)
+    np.exp(unseen, out=unseen)
+    unseen /= np.einsum("ij->i", unseen)[:, None]
+    log_mean = []
+    for part, top in zip(powers, best, strict=True):
+        part *= kind(1 / temperatures.gate)
+        top /= kind(temperatures.gate)
+        log_mean.append(top + np.log(np.einsum("ij->i", np.exp(part, out=part)) / part.shape[1]))
+    own = scores[rows, choice] / kind(temperatures.gate)
+    columns = (-np.log(others), best[1] - best[0], log_mean[1] - log_mean[0], best[0] - own)
     confidences = np.empty((len(logits), len(columns)))
     for column, values in enumerate(columns):
         confidences[:, column] = values
     return seen, unseen, confidences
+
+
+def support(
+    logits: NDArray[Any], unseen: NDArray[Any], distance: NDArray[np.float64], temperatures: Temperatures
+) -> NDArray[np.float64]:
+    """Return what speaks for any class at all: inputs of the score by which samples are rejected.
+
+    Parameters
+    ----------
+    logits : array of shape (n_samples, n_seen)
+        Of the seen expert.
+    unseen : array of shape (n_samples, n_unseen)
+        Scores of the unseen expert for unseen classes.
+    distance : array of shape (n_samples,)
+        Squared, to the centre of the training rows.
+    temperatures : Temperatures
+
+    Returns
+    -------
+    array of shape (n_samples, 3)
+        Best seen logit, best unseen score, distance.
+    """
+    best = logits.max(axis=1) / temperatures.seen, unseen.max(axis=1) / temperatures.gate
+    return np.column_stack([*best, distance]).astype(np.float64)
 
 
 def with_promoted(
@@ -143,28 +157,31 @@ def with_promoted(
     """
     n_trained = trained.shape[1]
     n_promoted = both.shape[1] - n_trained
-    described = np.exp(np.clip(log_odds, -30, 30))[:, None] * others[:, :n_promoted]
+    described = np.exp(np.minimum(log_odds, 30))[:, None] * others[:, :n_promoted]
     known = np.maximum(both[:, :n_trained].sum(axis=1, keepdims=True), _MOST)
     promoted = described + both[:, n_trained:] / known
     total = 1 + promoted.sum(axis=1, keepdims=True)
-    left = others[:, n_promoted:].sum(axis=1, dtype=np.float64)
+    left = others[:, n_promoted:].sum(axis=1)
     seen = np.concatenate([trained / total, promoted / total], axis=1)
     unseen = conditional(others[:, n_promoted:])
     return seen, unseen, np.log(np.maximum(left, _TINY)) - np.log(total[:, 0])
 
 
 def pooled_temperature(
-    blocks: Sequence[tuple[NDArray[Any], NDArray[np.intp], NDArray[np.float64]]],
+    blocks: Sequence[tuple[NDArray[Any], NDArray[np.intp], NDArray[np.float64]]], random: float = 0.0
 ) -> float:
     """Return the temperature of largest weighted likelihood over several sets of classes.
 
-    Half a sample of a random class is added, so that the temperature is not zero where all are right. It is
-    1 if all have the same likelihood: each sample has equal scores, or one class only.
+    Some samples of random classes are added, at least half a sample, so that the temperature is not zero
+    where all are right. It is 1 if all have the same likelihood: each sample has equal scores, or one class
+    only.
 
     Parameters
     ----------
     blocks : sequence of (scores, target, weights)
         Scores of shape (n_samples, n_classes), the column of the true class, and a weight for each sample.
+    random : float, default=0
+        Samples of random classes that are added, as a share.
 
     Examples
     --------
@@ -175,18 +192,19 @@ def pooled_temperature(
     parts = [(scores.astype(np.float64), target, weights) for scores, target, weights in blocks]
     if not any(np.ptp(scores, axis=1).any() for scores, _, _ in parts):
         return 1.0
-    n_samples = sum(len(target) for _, target, _ in parts)
+    random = max(random, 0.5 / sum(len(target) for _, target, _ in parts))
     centre = float(np.log(np.mean([scores.std() for scores, _, _ in parts if scores.size])))
 
     def loss(log_temperature: float) -> float:
-        inverse, total = np.exp(-log_temperature), 0.0
-        for scores, target, weights in parts:
-            log_proba = log_softmax(scores * inverse, axis=1)
-            # The half sample, which all samples share.
-            total -= float(weights @ log_proba.mean(axis=1)) / (2 * n_samples)
-            total -= float(weights @ log_proba[np.arange(len(target)), target])
-        return total
+        return -sum(likelihood(np.exp(-log_temperature), *part) for part in parts)
+
+    def likelihood(
+        inverse: float, scores: NDArray[Any], target: NDArray[np.intp], weights: NDArray[np.float64]
+    ) -> float:
+        log_proba = log_softmax(scores * inverse, axis=1)
+        shared = random * log_proba.mean(axis=1)  # All samples share those of random classes.
+        return float(weights @ (log_proba[np.arange(len(target)), target] + shared))
 
     # Bounds relative to the spread of the scores, so that any unit of score can be fitted.
-    found = minimize_scalar(loss, bounds=(centre - 9, centre + 6), method="bounded", options={"xatol": 1e-3})
+    found = minimize_scalar(loss, bounds=(centre - 9, centre + 6), options={"xatol": 1e-3})
     return float(np.exp(found.x))

@@ -18,8 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from cosmo._core.validation import as_class_index, as_number
 from cosmo.metrics.accuracy import GZSLScores, Interval, harmonic_mean
 
-__all__ = ["CurvePoint", "SeenUnseenCurve"]
-
 
 class CurvePoint(NamedTuple):
     """A threshold and its accuracies."""
@@ -63,7 +61,7 @@ class SeenUnseenCurve:
             values = np.asarray(given)
             if values.dtype.kind not in "fiub":
                 raise ValueError(f"{name} must be a dense array of numbers, got dtype {values.dtype}")
-            values = values.astype(np.float64, copy=False)
+            values = np.asarray(values, np.float64)
             if values.ndim != 1 or values.shape != np.shape(self.flips):
                 raise ValueError(f"{name} must be one number per sample, got shape {values.shape}")
             if np.isnan(values).any() or np.ma.is_masked(given):
@@ -107,7 +105,7 @@ class SeenUnseenCurve:
         if len(self._group_ends) < len(seen):
             seen, unseen = seen[self._group_ends], unseen[self._group_ends]
         np.subtract(total, seen, out=seen)
-        return unseen, np.maximum(seen, 0, out=seen)
+        return unseen, np.maximum(seen, 0)
 
     @cached_property
     def _points(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

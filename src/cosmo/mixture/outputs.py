@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from cosmo._core.validation import as_array, check_features, check_probabilities, check_scores
 from cosmo.mixture.smoothing import Smoothing, top_k
 
-__all__ = ["ExpertOutputs", "OutputsSummary"]
-
 
 class _Labelled:
     """Properties that follow from the true classes."""
@@ -144,14 +142,7 @@ class ExpertOutputs(_Labelled):
     ) -> ExpertOutputs:
         """Build from the unseen expert's prediction over all classes, columns `[seen | unseen]`.
 
-        Parameters
-        ----------
-        joint : array of shape (n_samples, n_seen + n_unseen)
-            Joint probabilities of the unseen expert.
-        scores : array of the same shape, optional
-            The expert's own scores, used for calibrated stacking instead of the probabilities.
-        novelty, evidence, target
-            As in the class.
+        `scores` are the expert's own, used for calibrated stacking instead of the probabilities.
         """
         n_seen = len(seen_classes)
         joint = _by_name(joint, seen_classes.append(unseen_classes), "the unseen expert's")
@@ -363,5 +354,5 @@ def _take(values: NDArray[Any], columns: NDArray[np.intp]) -> NDArray[Any]:
 
 
 def _share(best: NDArray[np.float64], proba: NDArray[Any]) -> NDArray[np.float64]:
-    mass = proba.sum(axis=1, dtype=np.float64)
+    mass = np.einsum("ij->i", proba)  # Faster than `sum` of short rows.
     return np.divide(best, mass, out=np.full(len(best), 1 / proba.shape[1]), where=mass > 0)

@@ -34,21 +34,6 @@ from scipy.special import expit, log_softmax
 
 from cosmo._core.validation import as_number
 
-__all__ = [
-    "SMOOTHINGS",
-    "Smoothing",
-    "check_smoothing",
-    "combine",
-    "conditional",
-    "fit_temperature",
-    "gate_belief",
-    "smooth",
-    "soften",
-    "tie_log_odds",
-    "top_k",
-    "total_probability",
-]
-
 _FLOOR = 1e-12  # the paper's code adds this to a probability before taking its logarithm
 _BLOCK = 1 << 17  # numbers per block, so that a block stays in the processor's cache
 _SHORT = 4096  # `einsum` sums shorter rows faster than `sum`
@@ -89,7 +74,7 @@ def top_k(proba: NDArray[Any], k: int, temperature: float = 1.0) -> NDArray[Any]
     found = np.zeros((len(proba), k), dtype=proba.dtype)
     out = found[:, : proba.shape[1]]
     for rows in _blocks(proba):
-        values = np.array(proba[rows], order="C") if temperature == 1 else _powers(proba[rows], temperature)
+        values = proba[rows].copy() if temperature == 1 else _powers(proba[rows], temperature)
         mass = 1 if temperature == 1 else _sums(values)
         values.sort(axis=1)
         np.divide(values[:, : -k - 1 : -1], mass, out=out[rows])
@@ -109,13 +94,13 @@ def _check(temperature: float) -> None:
 
 def _powers(proba: NDArray[Any], temperature: float) -> NDArray[Any]:
     """Return `p^(1/T)` up to a factor in each row."""
-    powered = np.add(proba, _FLOOR, order="C")
+    powered = np.ascontiguousarray(proba) + proba.dtype.type(_FLOOR)
     if temperature == 3:  # The paper's temperature, in half the time.
-        return np.cbrt(powered, out=powered)
+        return np.cbrt(powered)
     np.log(powered, out=powered)
     powered -= powered.max(axis=1, keepdims=True)
     powered /= temperature
-    return np.exp(powered, out=powered)
+    return np.exp(powered)
 
 
 def _sums(values: NDArray[Any]) -> NDArray[Any]:
@@ -150,7 +135,7 @@ def fit_temperature(scores: NDArray[Any], target: NDArray[np.intp]) -> float:
 
     # Bounds relative to the spread of the scores, so that any unit of score can be fitted.
     centre = float(np.log(scale))
-    found = minimize_scalar(loss, bounds=(centre - 12, centre + 6), method="bounded", options={"xatol": 1e-3})
+    found = minimize_scalar(loss, bounds=(centre - 12, centre + 6), options={"xatol": 1e-3})
     return float(np.exp(found.x))
 
 
@@ -176,9 +161,12 @@ def conditional(proba: NDArray[Any], *, out: NDArray[Any] | None = None) -> NDAr
            [0.5 , 0.5 ]])
     """
     out = np.empty_like(proba) if out is None else out
-    mass = proba.sum(axis=1, keepdims=True, dtype=out.dtype)
-    out[...] = 1 / proba.shape[1]
-    return np.divide(proba, mass, out=out, where=mass > 0)
+    np.copyto(out, proba)
+    mass = _sums(out)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        out /= mass
+    out[~(mass[:, 0] > 0)] = 1 / proba.shape[1]
+    return out
 
 
 def gate_belief(score: ArrayLike, threshold: float, softness: float) -> NDArray[np.float64]:
