@@ -105,14 +105,6 @@ class TestDropout:
         assert (fit(task, seed=1).weights_["W1"] != expert.weights_["W1"]).any()
 
 
-def test_constant_features_do_not_blow_up(task):
-    X = task.X.copy()
-    X[:, 3] = 0.1
-    expert = clone(FAST).fit(X, task.y, task.table)
-    X[:, 3] = 0.2
-    assert np.isfinite(expert.scores(X, task.table)).all()
-
-
 @pytest.mark.parametrize("name", list(DCN.presets))
 def test_presets(name):
     expert = DCN(**DCN.presets[name])

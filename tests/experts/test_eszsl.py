@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +7,7 @@ from cosmo.experts import ESZSL
 CASES = pytest.mark.parametrize(("n_classes", "n_attributes"), [(6, 11), (11, 6), (8, 8)])
 
 
-def draw(n_classes: int, n_attributes: int) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
+def draw(n_classes, n_attributes):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.random((n_classes, n_attributes)).astype(np.float32))
     codes = np.arange(20 * n_classes) % n_classes
@@ -17,7 +15,7 @@ def draw(n_classes: int, n_attributes: int) -> tuple[np.ndarray, np.ndarray, pd.
     return X.astype(np.float32), codes, table
 
 
-def formula(X: np.ndarray, codes: np.ndarray, A: np.ndarray, gamma: float, lam: float) -> np.ndarray:
+def formula(X, codes, A, gamma, lam):
     """The paper's V, as it stands there."""
     X, A = X.astype(np.float64), A.astype(np.float64)
     Y = np.eye(len(A))[codes]

@@ -9,14 +9,7 @@ torch = pytest.importorskip("torch")
 from cosmo.experts import make_unseen_expert  # noqa: E402
 from cosmo.experts.gan import FCLSWGAN, CycleUWGAN, CycleWGAN, gradient_penalty  # noqa: E402
 
-FAST = {"hidden": 64, "n_syn": 20, "learning_rate": 3e-4}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def short_trainings():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cosmo.experts._generative._LINEAR_STEPS", 200)
-        yield
+FAST = {"hidden": 64, "learning_rate": 3e-4}
 
 
 class TestGradientPenalty:

@@ -34,3 +34,8 @@ def test_unknown_class():
 def test_not_probabilities(bad):
     with pytest.raises(ValueError, match="proba"):
         PrecomputedExpert(bad).fit([10], ["a"], TABLE.T)
+
+
+def test_a_table_is_needed():
+    with pytest.raises(TypeError, match="proba .*DataFrame"):
+        PrecomputedExpert(TABLE.to_numpy()).fit([10], ["a"], TABLE.T)

@@ -1,12 +1,9 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
 
 from cosmo.classifier._promotion import add_class, can_add_class
 from cosmo.experts._newton import ByRows, Diagonal, SubspacePath
@@ -137,21 +134,6 @@ def test_two_classes_are_left_to_scikit_learn():
     assert np.isnan(model.gap_)
 
 
-def test_labels_may_be_words():
-    X, codes = draw()
-    words = np.array([f"class {code:02}" for code in codes])
-    model = SoftmaxRegression().fit(X, words)
-    assert model.score(X, words) == SoftmaxRegression().fit(X, codes).score(X, codes)
-
-
-def test_parameters_are_checked():
-    X, codes = draw()
-    with pytest.raises(ValueError, match="'C' parameter"):
-        SoftmaxRegression(C=-1.0).fit(X, codes)
-    with pytest.raises(ValueError, match="NaN"):
-        SoftmaxRegression().fit(np.where(X > 2, np.nan, X), codes)
-
-
 def test_too_few_steps_warn():
     X, codes = draw()
     with pytest.warns(ConvergenceWarning, match="after 1 subspaces"):
@@ -165,12 +147,6 @@ def test_a_class_can_be_added():
     assert can_add_class(seen)
     more = add_class(seen, X[~old], X[old], np.ones(old.sum()))
     assert more.score(X, codes) > 0.95
-
-
-def test_grid_search():
-    X, codes = draw(spread=3.0)
-    search = GridSearchCV(SoftmaxRegression(tol=1e-4), {"C": [1e-3, 1.0]}, cv=2).fit(X, codes)
-    assert search.best_params_ == {"C": 1e-3}
 
 
 def test_rows_precondition_where_features_are_correlated():

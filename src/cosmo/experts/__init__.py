@@ -12,9 +12,12 @@ from cosmo._core import lazy
 if TYPE_CHECKING:
     from cosmo.experts.base import UnseenExpert, select
     from cosmo.experts.dap import DAP
+    from cosmo.experts.discriminant import Discriminant
     from cosmo.experts.embedding import CMT, DCN, DEM
+    from cosmo.experts.ensemble import EnsembleExpert
     from cosmo.experts.eszsl import ESZSL
     from cosmo.experts.gan import FCLSWGAN, CycleUWGAN, CycleWGAN
+    from cosmo.experts.gaussian import GaussianExpert
     from cosmo.experts.kernel import Kernel
     from cosmo.experts.lago import LAGO
     from cosmo.experts.pair import ExpertPair
@@ -46,7 +49,10 @@ __all__ = [
     "CycleUWGAN",
     "CycleWGAN",
     "DeViSE",
+    "Discriminant",
+    "EnsembleExpert",
     "ExpertPair",
+    "GaussianExpert",
     "Kernel",
     "PrecomputedExpert",
     "SimilarityExpert",
@@ -67,6 +73,7 @@ _UNSEEN = {
     "ale": "ranking:ALE",
     "sync": "sync:SynC",
     "lago": "lago:LAGO",
+    "gaussian": "gaussian:GaussianExpert",
     "kernel": "kernel:Kernel",
     "similarity": "similarity:SimilarityExpert",
     "triple": "triple:TRIPLE",
@@ -84,6 +91,8 @@ _MODULES = {name: module for module, _, name in (entry.partition(":") for entry 
     "SEEN_EXPERTS": "seen",
     "SoftmaxRegression": "seen",
     "make_seen_expert": "seen",
+    "Discriminant": "discriminant",
+    "EnsembleExpert": "ensemble",
     "ExpertPair": "pair",
     "PrecomputedExpert": "precomputed",
     "UnseenExpert": "base",

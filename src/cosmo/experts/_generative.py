@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from cosmo._core.cache import fingerprint
 from cosmo._core.validation import check_features
 from cosmo.experts._network import NetworkExpert, Weights, torch
 from cosmo.experts.base import Array, Codes, check_counts, check_positive
+from cosmo.experts.seen import SoftmaxRegression
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -25,8 +26,8 @@ _CLASSIFIERS = 4  # classifiers in memory, one per set of classes
 _ROWS = 4096  # rows scaled at once when predicting
 _LENGTH = np.float32(0.25)  # length of a description, relative to that of a vector of ones
 _STEPS = 40  # least number of steps in an epoch
+_MADE = 2  # synthetic rows of a class, relative to the mean number of rows of a seen class
 _RENEWAL = 0.01  # weight of the current step in the running mean of weights
-_LINEAR_STEPS, _LINEAR_BATCH = 600, 256  # of the training of a linear model
 
 
 @dataclass(eq=False, repr=False)
@@ -35,12 +36,14 @@ class GenerativeExpert(NetworkExpert):
 
     The generator learns from seen classes, in turn with an *opponent*. Synthetic rows of other classes, made
     from their descriptions, replace samples. For a set of classes, the classifier is trained on real rows of
-    those that had samples and on `n_syn` synthetic rows of each of the others; its log-probabilities are the
+    those that had samples and on synthetic rows of the others; its log-probabilities are the
     scores. The last few classifiers stay in memory. A class has samples if its description is the same as in
     training.
 
-    The classifier's loss weights classes, not rows: those with samples equally, those without `balance`
-    times as much. With equal weights of rows, the operating point would depend on the number of samples.
+    The classifier is the optimum of a penalised soft-max regression, so that it is about as accurate as a
+    seen expert on seen classes. Its intercepts are shifted to prior odds `balance` of all classes without
+    samples against all others; else the odds, and with them the operating point, would depend on the numbers
+    of classes and rows.
 
     Each feature is scaled to [0, 1] by its range in training; the mean of the seen classes is subtracted from
     every description, and each is scaled to a quarter of the length of a vector of ones. Rows are synthesised
@@ -55,12 +58,9 @@ class GenerativeExpert(NetworkExpert):
     epochs : int or None, default=None
         Passes of the generator over the samples; an epoch has at least 40 steps. None stops early on
         held-out classes, see `NetworkExpert`.
-    n_syn : int, default=300
-        Synthetic rows of each class without samples.
-    balance : float, default=6.0
-        Weight of a class without samples in the classifier's loss, relative to one with samples. Larger
-        values move decisions towards classes without samples. The publications weight rows, which on CUB,
-        with 47 real rows per class, corresponds to 4 to 6.
+    balance : float, default=2.0
+        Prior odds of classes without samples against those with samples. Larger values move decisions towards
+        classes without samples. The publications' numbers of rows imply 1 to 4, on CUB 2.1.
     hidden, learning_rate, batch_size, seed, checkpoints
         See `NetworkExpert`.
 
@@ -81,8 +81,7 @@ class GenerativeExpert(NetworkExpert):
     weight_decay: ClassVar[float] = 0.0  # type: ignore[misc]
     temperature: ClassVar[None] = None  # type: ignore[misc]
 
-    n_syn: int = 300
-    balance: float = 6.0
+    balance: float = 2.0
     hidden: int = 512
 
     @abstractmethod
@@ -114,22 +113,7 @@ class GenerativeExpert(NetworkExpert):
         return self._in_chunks(X, _ROWS, lambda rows: self._score(classifier, rows, A))
 
     def synthesize(self, descriptions: pd.DataFrame, n: int, *, seed: int = 0) -> Array:
-        """Return synthetic features of described classes.
-
-        Parameters
-        ----------
-        descriptions : DataFrame
-            Any classes, with the columns of the training.
-        n : int
-            Rows per class.
-        seed : int, default=0
-            Seed of the noise, which is the same for every class.
-
-        Returns
-        -------
-        array of shape (n_classes * n, n_features)
-            In the units of the training features, with labels `descriptions.index.repeat(n)`.
-        """
+        """Return `n` synthetic rows of each described class, with labels `descriptions.index.repeat(n)`."""
         check_counts(n=n)
         rows: Array = self._synthesize(self.attributes(descriptions), n, seed).numpy()
         rows *= self.spread_
@@ -162,17 +146,16 @@ class GenerativeExpert(NetworkExpert):
         ]
         sizes = np.array([len(of_class) for of_class in rows])
         new = np.flatnonzero(sizes == 0)
-        codes = np.concatenate([np.repeat(np.arange(len(rows)), sizes), np.repeat(new, self.n_syn)])
-        X = torch.from_numpy(self.rows_[np.concatenate(rows)])
+        n_made = math.ceil(_MADE * len(self.codes_) / len(self.descriptions_))
+        X, codes = self.rows_[np.concatenate(rows)], np.repeat(np.arange(len(rows)), sizes)
         if len(new):
-            X = torch.cat([X, self._synthesize(attributes[new], self.n_syn, self.seed)])
-        share = 1 / np.maximum(sizes, 1)
-        share[new] = self.balance / self.n_syn
-        importance, target = torch.from_numpy(share.astype(np.float32)[codes]), torch.from_numpy(codes)
-        fitted = fit_linear(
-            X, target, len(attributes), "cross-entropy", importance=importance, seed=self.seed
-        )
-        return dict(zip("Wb", fitted, strict=True))
+            X = np.concatenate([X, self._synthesize(attributes[new], n_made, self.seed).numpy()])
+            codes = np.concatenate([codes, np.repeat(new, n_made)])
+        W, b = fit_classifier(X, codes)
+        if 0 < len(new) < len(rows):
+            # From the odds of the rows to those wanted.
+            b[new] += math.log(self.balance * sizes.sum() / (len(new) * n_made))
+        return {"W": W, "b": b}
 
     def _score(self, weights: Weights, X: Tensor, A: Tensor) -> Tensor:
         """Return the log-probabilities of a classifier with these weights."""
@@ -262,7 +245,6 @@ class GenerativeExpert(NetworkExpert):
 
     def _check_parameters(self, stops: Sequence[int]) -> None:
         super()._check_parameters(stops)
-        check_counts(n_syn=self.n_syn)
         check_positive(balance=self.balance)
 
 
@@ -271,33 +253,13 @@ def _means(weights: dict[str, Any]) -> dict[str, Any]:
     return {n.removeprefix("mean "): value for n, value in weights.items() if n.startswith("mean ")}
 
 
-def fit_linear(
-    X: Tensor,
-    target: Tensor,
-    n_outputs: int,
-    loss: Literal["cross-entropy", "squared error"],
-    *,
-    importance: Tensor | None = None,
-    learning_rate: float = 1e-3,
-    seed: int = 0,
-) -> tuple[Tensor, Tensor]:
-    """Return weights and biases of `X W + b`; the small number of steps is the regularisation."""
-    W = torch.zeros(X.shape[1], n_outputs, requires_grad=True)
-    b = torch.zeros(n_outputs, requires_grad=True)
-    adam = torch.optim.Adam([W, b], lr=learning_rate, fused=True)
-    generator = torch.Generator().manual_seed(seed)
-    share = None if importance is None else importance / importance.mean()
-    batches: list[Tensor] = []
-    for _ in range(_LINEAR_STEPS):
-        if not batches:
-            batches = list(torch.randperm(len(X), generator=generator).split(_LINEAR_BATCH))
-        batch = batches.pop()
-        output = torch.addmm(b, X[batch], W)
-        if loss == "cross-entropy":
-            losses = torch.nn.functional.cross_entropy(output, target[batch], reduction="none")
-        else:
-            losses = (output - target[batch]).square().mean(dim=1)
-        adam.zero_grad()
-        (losses if share is None else losses * share[batch]).mean().backward()
-        adam.step()
-    return W.detach(), b.detach()
+def fit_classifier(X: Array, codes: Codes, *, C: float = 0.3) -> tuple[Tensor, Tensor]:
+    """Return weights and biases of the soft-max classifier `X W + b` of all classes in `codes`."""
+    n_classes = int(codes.max()) + 1
+    if n_classes == 1:
+        return torch.zeros(X.shape[1], 1), torch.zeros(1)
+    model = SoftmaxRegression(C=C).fit(X, codes)
+    W, b = model.coef_.T, model.intercept_
+    if n_classes == 2:  # scikit-learn has one column, of the second class
+        W, b = np.pad(W, ((0, 0), (1, 0))), np.pad(b, (1, 0))
+    return torch.from_numpy(W.copy()), torch.from_numpy(b.astype(np.float32))

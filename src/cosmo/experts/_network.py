@@ -115,10 +115,6 @@ class NetworkExpert(UnseenExpert):
         adam = torch.optim.Adam
         return {"adam": adam(weights.values(), lr=self.learning_rate, fused=True)}
 
-    def _step_size(self, step: int) -> float:
-        """Return the learning rate at a mini-batch, counted from 0."""
-        return self.learning_rate
-
     def _examples(self, X: Array, codes: Codes) -> tuple[Array, Codes]:
         """Return the rows and codes that mini-batches are drawn from."""
         return X, codes
@@ -242,8 +238,7 @@ class NetworkExpert(UnseenExpert):
         adam = optimisers["adam"]
         total = 0.0
         batches = torch.randperm(len(X), generator=generator).split(self.batch_size)
-        for number, batch in enumerate(batches):
-            adam.param_groups[0]["lr"] = self._step_size(done * len(batches) + number)
+        for batch in batches:
             adam.zero_grad()
             loss = self._loss(weights, X[batch], codes[batch], A, generator)
             total += float(loss.detach()) * len(batch)

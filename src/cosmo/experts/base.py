@@ -18,8 +18,6 @@ from cosmo.data.splits import HoldOut, hold_out
 from cosmo.metrics.accuracy import class_accuracy
 from cosmo.mixture.smoothing import fit_temperature, soften
 
-__all__ = ["Observer", "UnseenExpert", "select"]
-
 Array = NDArray[np.float32]
 Codes = NDArray[np.intp]
 Expert = TypeVar("Expert", bound="UnseenExpert")
@@ -159,8 +157,12 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         """Return how well each sample fits each described class, shape (n_samples, n_classes)."""
 
     def class_weights(self, attributes: Array) -> Array | None:
-        """Return W, shape (n_features, n_classes), if the scores are `X @ W`, else None."""
+        """Return W, shape (n_features, n_classes), if the scores are `X @ W + class_biases`, else None."""
         return None
+
+    def class_biases(self, attributes: Array) -> Array:
+        """Return the part of linear scores that does not depend on the sample, shape (n_classes,)."""
+        return np.zeros(len(attributes), dtype=np.float32)
 
     def predict_proba(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return a distribution over the classes of `descriptions` for each sample."""
@@ -263,7 +265,10 @@ def select(
 
         def accuracy(candidate: Expert) -> float:
             weights = candidate.class_weights(attributes)
-            scores = candidate.scores(X_unseen, table_unseen) if weights is None else X_unseen @ weights
+            if weights is None:
+                scores = candidate.scores(X_unseen, table_unseen)
+            else:
+                scores = X_unseen @ weights + candidate.class_biases(attributes)
             if np.isnan(scores).any():
                 raise ValueError(f"the scores of {candidate} have NaN values; scale the features")
             # Rounded, so that equal accuracies stay equal however the classes are ordered.
@@ -282,15 +287,16 @@ def select(
                 if winner is None or candidate.accuracy_ > winner.accuracy_:
                     winner = candidate
             assert winner is not None, "every round has a candidate"
-            chosen = {name: _plain(getattr(winner, name)) for name in open_grid}
+            chosen = {name: plain_value(getattr(winner, name)) for name in open_grid}
             known[repr(values)] = {"chosen": chosen, "accuracy": winner.accuracy_}
             if cache is not None:
                 cache.write("selection", key, known)
             if best is None or winner.accuracy_ > best.accuracy_:
                 best = winner
         decided = max((known[repr(values)] for values in rounds), key=lambda entry: entry["accuracy"])
-        if best is None or decided["chosen"] != {name: _plain(getattr(best, name)) for name in open_grid}:
-            best = start(**decided["chosen"])
+        values = decided["chosen"]
+        if best is None or values != {name: plain_value(getattr(best, name)) for name in open_grid}:
+            best = start(**values)
             best._fit(X_train, train_codes, table.iloc[seen].to_numpy(), **best.decided_)
     if "temperature" in best.open_parameters():
         both = np.concatenate([seen, unseen])
@@ -301,7 +307,7 @@ def select(
     return best
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return a value that JSON can hold."""
     return value.item() if isinstance(value, np.generic) else value
 

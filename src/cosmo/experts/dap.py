@@ -14,8 +14,6 @@ from scipy.special import expit
 from cosmo._core.validation import check_features
 from cosmo.experts.base import Array, Codes, UnseenExpert, check_positive
 
-__all__ = ["DAP"]
-
 
 @dataclass(eq=False, repr=False)
 class DAP(UnseenExpert):

@@ -19,8 +19,6 @@ from cosmo.experts.base import Array, Codes, check_counts, check_not_negative, c
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-__all__ = ["CMT", "DCN", "DEM"]
-
 _ROWS = 4096  # samples mapped at once
 _CHUNK = 1 << 23  # distances in memory at once
 

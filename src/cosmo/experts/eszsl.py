@@ -15,8 +15,6 @@ from cosmo._core.validation import check_features
 from cosmo.experts._linear import class_sums, unit_rows
 from cosmo.experts.base import Array, Codes, UnseenExpert, check_positive
 
-__all__ = ["ESZSL"]
-
 
 @dataclass(eq=False, repr=False)
 class ESZSL(UnseenExpert):

@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cosmo.experts._generative import GenerativeExpert, fit_linear
+import numpy as np
+from sklearn.linear_model import Ridge
+
+from cosmo.experts._generative import GenerativeExpert, fit_classifier
 from cosmo.experts._network import Weights, layer, torch
 from cosmo.experts.base import Array, Codes, check_counts, check_not_negative, check_positive
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-__all__ = ["FCLSWGAN", "CycleUWGAN", "CycleWGAN"]
-
 _SLOPE = 0.2  # slope of leaky rectifiers below zero
 _PENALTY = 10.0  # weight of the gradient penalty
+_RIDGE = 10.0  # penalty of the regression of descriptions on features
 
 
 @dataclass(eq=False, repr=False)
@@ -37,9 +39,11 @@ class ConditionalWGAN(GenerativeExpert):
         Steps of the critic per step of the generator.
     critic_rate : float, default=1e-3
         Learning rate of the critic, which should learn faster than the generator.
-    epochs, n_syn, balance, hidden, learning_rate, batch_size, seed, checkpoints
+    epochs, balance, hidden, learning_rate, batch_size, seed, checkpoints
         See `GenerativeExpert`; `learning_rate` is the generator's.
     """
+
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (8, 16, 24, 32, 48)}
 
     weight: float = 0.2
     critic_steps: int = 1
@@ -105,7 +109,7 @@ class ConditionalWGAN(GenerativeExpert):
 
 def _presets(*rows: tuple[Any, ...]) -> dict[str, dict[str, Any]]:
     """Return the defaults as "fast", and the authors' settings by name of the data set."""
-    names = ("epochs", "weight", "critic_steps", "critic_rate", "n_syn", "balance", "learning_rate")
+    names = ("epochs", "weight", "critic_steps", "critic_rate", "balance", "learning_rate")
     published = {name: {"hidden": 4096} | dict(zip(names, row, strict=True)) for name, *row in rows}
     return GenerativeExpert.presets | published
 
@@ -125,7 +129,7 @@ class FCLSWGAN(ConditionalWGAN):
     ----------
     weight : float, default=0.2
         Weight of the classification loss.
-    epochs, critic_steps, critic_rate, n_syn, balance, hidden, learning_rate, batch_size, seed, checkpoints
+    epochs, critic_steps, critic_rate, balance, hidden, learning_rate, batch_size, seed, checkpoints
         See `ConditionalWGAN`.
 
     References
@@ -144,15 +148,14 @@ class FCLSWGAN(ConditionalWGAN):
 
     reference: ClassVar[str] = "Xian, Lorenz, Schiele & Akata, CVPR 2018"
     presets: ClassVar[dict[str, dict[str, Any]]] = _presets(
-        ("AWA1", 30, 0.01, 5, 1e-5, 1800, 3.6, 1e-5),
-        ("CUB", 56, 0.01, 5, 1e-4, 300, 6.4, 1e-4),
-        ("SUN", 40, 0.01, 5, 2e-4, 400, 25.0, 2e-4),
-        ("FLO", 80, 0.1, 5, 1e-4, 1200, 17.5, 1e-4),
+        ("AWA1", 30, 0.01, 5, 1e-5, 0.9, 1e-5),
+        ("CUB", 56, 0.01, 5, 1e-4, 2.1, 1e-4),
+        ("SUN", 40, 0.01, 5, 2e-4, 2.8, 2e-4),
+        ("FLO", 80, 0.1, 5, 1e-4, 4.3, 1e-4),
     )
 
     def _examples(self, X: Array, codes: Codes) -> tuple[Array, Codes]:
-        rows, target, n_classes = torch.from_numpy(X), torch.from_numpy(codes), len(self.descriptions_)
-        self.seen_classifier_ = fit_linear(rows, target, n_classes, "cross-entropy", seed=self.seed)
+        self.seen_classifier_ = fit_classifier(X, codes)
         return super()._examples(X, codes)
 
     def _demand(self, fake: Tensor, codes: Tensor, A: Tensor) -> Tensor:
@@ -176,7 +179,7 @@ class CycleWGAN(ConditionalWGAN):
     ----------
     weight : float, default=1.0
         Weight of the cycle: description, row, description.
-    epochs, critic_steps, critic_rate, n_syn, balance, hidden, learning_rate, batch_size, seed, checkpoints
+    epochs, critic_steps, critic_rate, balance, hidden, learning_rate, batch_size, seed, checkpoints
         See `ConditionalWGAN`.
 
     References
@@ -195,19 +198,18 @@ class CycleWGAN(ConditionalWGAN):
     reference: ClassVar[str] = "Felix, Kumar, Reid & Carneiro, ECCV 2018"
     betas: ClassVar[tuple[float, float]] = (0.9, 0.999)
     presets: ClassVar[dict[str, dict[str, Any]]] = _presets(
-        ("AWA1", 285, 0.01, 1, 1e-3, 1200, 2.4, 1e-4),
-        ("CUB", 926, 0.01, 1, 1e-3, 200, 4.3, 1e-4),
-        ("SUN", 985, 0.01, 1, 8.7e-3, 141, 8.8, 6.15e-4),
-        ("FLO", 926, 0.01, 1, 1e-3, 300, 4.4, 1e-4),
+        ("AWA1", 285, 0.01, 1, 1e-3, 0.6, 1e-4),
+        ("CUB", 926, 0.01, 1, 1e-3, 1.4, 1e-4),
+        ("SUN", 985, 0.01, 1, 8.7e-3, 1.0, 6.15e-4),
+        ("FLO", 926, 0.01, 1, 1e-3, 1.1, 1e-4),
     )
 
     weight: float = 1.0
+    balance: float = 4.0
 
     def _examples(self, X: Array, codes: Codes) -> tuple[Array, Codes]:
-        A = torch.from_numpy(self._signatures(self.descriptions_))
-        self.regressor_ = fit_linear(
-            torch.from_numpy(X), A[torch.from_numpy(codes)], A.shape[1], "squared error", seed=self.seed
-        )
+        ridge = Ridge(alpha=_RIDGE).fit(X, self._signatures(self.descriptions_)[codes])
+        self.regressor_ = torch.from_numpy(ridge.coef_.T.copy()), torch.from_numpy(ridge.intercept_)
         return super()._examples(X, codes)
 
     def _demand(self, fake: Tensor, codes: Tensor, A: Tensor) -> Tensor:
@@ -229,7 +231,7 @@ class CycleUWGAN(CycleWGAN):
 
     Parameters
     ----------
-    epochs, weight, critic_steps, critic_rate, n_syn, balance, hidden, learning_rate, batch_size, ...
+    epochs, weight, critic_steps, critic_rate, balance, hidden, learning_rate, batch_size, ...
         See `CycleWGAN`.
 
     References
@@ -252,7 +254,8 @@ class CycleUWGAN(CycleWGAN):
         loss = super()._loss(weights, X, codes, A, generator)
         if self.others_ is None or not len(self.others_):
             return loss
-        others = torch.from_numpy(self._signatures(self.others_))
+        # Sorted, so that draws do not depend on the order of the table.
+        others = torch.from_numpy(self._signatures(np.unique(self.others_, axis=0)))
         drawn = others[torch.randint(len(others), (len(X),), generator=generator)]
         return loss + self.weight * self._cycle(self._draw(weights, drawn, generator), drawn)
 

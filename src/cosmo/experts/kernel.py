@@ -13,8 +13,6 @@ from cosmo._core.validation import check_features
 from cosmo.experts._linear import GradientExpert, Step
 from cosmo.experts.base import Array, Codes, check_not_negative, check_positive
 
-__all__ = ["Kernel"]
-
 KERNELS = ("gaussian", "cauchy", "linear")
 
 

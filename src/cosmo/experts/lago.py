@@ -27,8 +27,6 @@ from cosmo.experts._and_or import (
 from cosmo.experts._linear import Adam
 from cosmo.experts.base import Array, Codes, UnseenExpert, check_counts, check_not_negative, check_positive
 
-__all__ = ["LAGO"]
-
 logger = logging.getLogger(__name__)
 
 Variant = Literal["singletons", "semantic-hard", "semantic-soft", "k-soft"]

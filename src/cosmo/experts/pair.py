@@ -19,11 +19,10 @@ from cosmo._core.validation import encode_labels
 from cosmo.data.splits import HoldOut
 from cosmo.experts.base import Observer, UnseenExpert
 from cosmo.experts.seen import SoftmaxRegression
-from cosmo.mixture.confidences import Temperatures, calibrated, with_promoted
+from cosmo.experts.transforms import transformed
+from cosmo.mixture.confidences import Temperatures, calibrated, support, with_promoted
 from cosmo.mixture.outputs import ExpertOutputs, stacking
 from cosmo.mixture.smoothing import soften
-
-__all__ = ["ExpertPair", "fit_seen_expert", "seen_logits"]
 
 _TINY = float(np.finfo(np.float32).tiny)
 
@@ -54,6 +53,11 @@ def seen_logits(seen: Any, X: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(logits, dtype=np.float32)
 
 
+def squared_distance(X: NDArray[np.float32], centre: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the squared distance of each row to a point."""
+    return np.einsum("ij,ij->i", X - centre, X - centre, dtype=np.float64)
+
+
 @dataclass(frozen=True, eq=False)
 class ExpertPair:
     """A fitted seen expert and a fitted unseen expert.
@@ -76,6 +80,10 @@ class ExpertPair:
         is not trained on them, and `gate` takes their samples for unseen.
     gate : CalibratedGate, optional
         Of the calibrated method, if there are such classes.
+    transform : str, default="none"
+        Of features; see `TRANSFORMS`. The experts were fitted on transformed rows.
+    centre : array of shape (n_features,), optional
+        Mean of the training rows, for `support`.
     """
 
     seen: Any
@@ -86,6 +94,8 @@ class ExpertPair:
     temperatures: Temperatures | None = None
     n_promoted: int = 0
     gate: Any = None
+    transform: str = "none"
+    centre: NDArray[np.float32] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields without cached properties."""
@@ -178,6 +188,10 @@ class ExpertPair:
         return self.unseen.class_weights(np.asfortranarray(self._table.to_numpy()))
 
     @cached_property
+    def _class_biases(self) -> NDArray[np.float32]:
+        return self.unseen.class_biases(self._table.to_numpy())
+
+    @cached_property
     def _weights(self) -> NDArray[np.float32] | None:
         """Weights of two linear experts side by side: one product reads the rows once."""
         if self._class_weights is None or not isinstance(self.seen, SoftmaxRegression):
@@ -185,6 +199,10 @@ class ExpertPair:
         if len(self.seen.coef_) != len(self.seen_classes):  # Two classes share one row.
             return None
         return np.hstack([self.seen.coef_.T, self._class_weights], dtype=np.float32)
+
+    @cached_property
+    def _biases(self) -> NDArray[np.float32]:
+        return np.concatenate([self.seen.intercept_, self._class_biases], dtype=np.float32)
 
     @property
     def linear(self) -> bool:
@@ -199,11 +217,15 @@ class ExpertPair:
         calibrated = self.temperatures is not None
         if self._weights is not None:
             product, n_seen = X @ self._weights, len(self.seen_classes)
-            logits = product[:, :n_seen] + self.seen.intercept_
-            return logits if calibrated else soften(logits, 1.0), product[:, n_seen:]
+            product += self._biases
+            logits, scores = product[:, :n_seen], product[:, n_seen:]
+            return logits if calibrated else soften(logits, 1.0), scores
         weights = self._class_weights
         with config_context(assume_finite=True):
-            scores = self.unseen.scores(X, self._table) if weights is None else X @ weights
+            if weights is None:
+                scores = self.unseen.scores(X, self._table)
+            else:
+                scores = X @ weights + self._class_biases
             if calibrated:
                 return seen_logits(self.seen, X), scores
             return self.seen.predict_proba(X).astype(np.float32, copy=False), scores
@@ -237,6 +259,7 @@ class ExpertPair:
         target = None if y is None else encode_labels(y, self.classes, name="y")
         if target is not None and len(target) != len(X):
             raise ValueError(f"X has {len(X)} rows but y has {len(target)} labels; give one label per row")
+        X = transformed(X, self.transform)
         seen, scores = self._predict(X)
         # As in the paper, calibrated stacking works on probabilities where they are the method's own.
         compared = self.unseen.probabilities(scores) if self.unseen.native else scores
@@ -253,11 +276,21 @@ class ExpertPair:
         ValueError
             If an expert's probabilities are not finite.
         """
+        X = transformed(X, self.transform)
         parts = self._parts(X, *self._predict(X))
         # A soft-max is NaN in all columns of a row or in none.
         if not np.isfinite(parts["seen"][:, 0].sum() + parts["unseen"][:, 0].sum()):
             raise ValueError("the experts' scores are not finite: the features are too large")
         return ExpertOutputs._from_validated(**parts)
+
+    def support(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return how far both experts support any class; see `cosmo.mixture.confidences.support`."""
+        if self.temperatures is None or self.centre is None:
+            raise ValueError("these experts have no temperatures and centre")
+        X = transformed(X, self.transform)
+        logits, scores = self._predict(X)
+        n_trained = len(self.seen_classes) - self.n_promoted
+        return support(logits, scores[:, n_trained:], squared_distance(X, self.centre), self.temperatures)
 
     def with_classes(self, descriptions: pd.DataFrame) -> ExpertPair:
         """Return the same experts with more unseen classes."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,8 +11,6 @@ from numpy.typing import ArrayLike
 
 from cosmo._core.validation import check_probabilities
 from cosmo.experts.base import Array, UnseenExpert
-
-__all__ = ["PrecomputedExpert", "expert_from_predictions"]
 
 
 class PrecomputedExpert(UnseenExpert):
@@ -71,43 +68,3 @@ class PrecomputedExpert(UnseenExpert):
         if (columns < 0).any():
             raise ValueError(f"no stored prediction for class {descriptions.index[columns < 0][0]!r}")
         return self.proba.to_numpy(dtype=np.float32)[np.ix_(rows, columns)]
-
-
-def expert_from_predictions(
-    folder: str | os.PathLike[str], classes: Sequence[Hashable] | None = None
-) -> PrecomputedExpert:
-    """Return the published predictions of both stages as one expert.
-
-    Parameters
-    ----------
-    folder : path
-        Files of both stages, see `read_predictions`.
-    classes : sequence of hashable, optional
-        Label of each class id: that of id 1 comes first, as in `allclasses_names`. Without it the ids are
-        the labels.
-
-    Returns
-    -------
-    PrecomputedExpert
-        Its table has the rows of the validation and of the test stage, by 0-based row of the data set.
-        Classes that are not part of a row's stage have probability 0.
-
-    Raises
-    ------
-    DataError
-        As `read_predictions`, and if a row is in both stages.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for stage, row in ("val", 5), ("test", 8):
-    ...         np.savez(f"{folder}/pred_gzsl_{stage}.npz", **{f"pred_{stage}": [[0.1, 0.2, 0.7]]})
-    ...         np.savez(f"{folder}/rows_{stage}.npz", rows=[row], y=[2],
-    ...                  seen_classes=[1], unseen_classes=[2])
-    ...     type(expert_from_predictions(folder, ["cat", "dog"])).__name__
-    'PrecomputedExpert'
-    """
-    from cosmo.data.predictions import stack_predictions  # not needed to predict
-
-    return PrecomputedExpert(stack_predictions(folder, classes))

@@ -14,8 +14,6 @@ from cosmo._core.validation import check_features
 from cosmo.experts._linear import GradientExpert, Step
 from cosmo.experts.base import Array, Codes, check_positive
 
-__all__ = ["ALE", "SJE", "DeViSE"]
-
 
 @dataclass(eq=False, repr=False)
 class RankingExpert(GradientExpert):

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
+from cosmo.experts._linear import unit_rows
 from cosmo.experts._network import NetworkExpert, Weights, layer, torch
-from cosmo.experts.base import check_counts, check_shares
+from cosmo.experts.base import Array, check_counts, check_shares
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
-
-__all__ = ["ICINESS", "RN"]
 
 
 @dataclass(eq=False, repr=False)
@@ -23,7 +24,8 @@ class RN(NetworkExpert):
     A description is mapped to `e(a) = ReLU(W₂ ReLU(W₁ a + b₁) + b₂)`, as long as a sample; the relation of
     the two is `r = σ(w · ReLU(M [e(a); x] + c) + c')`. In each mini-batch the relations of all samples with
     all its classes are fitted, by least squares, to 1 for the own class and 0 for the others. The score is
-    the logit of r. Only the weights of e decay. Features are standardised.
+    the logit of r. Only the weights of e decay. Features are standardised; descriptions are scaled to equal
+    length but, as published, not centred.
 
     Candidates are the classes of the mini-batch, as published; all seen classes cost more and were no better
     on held-out classes of CUB.
@@ -74,6 +76,9 @@ class RN(NetworkExpert):
     def _check_parameters(self, stops: Sequence[int]) -> None:
         super()._check_parameters(stops)
         check_counts(class_hidden=self.class_hidden)
+
+    def _signatures(self, attributes: Array) -> Array:
+        return unit_rows(attributes) * np.float32(np.sqrt(attributes.shape[1]))
 
     def _start(self, n_features: int, n_attributes: int, generator: Generator) -> Weights:
         W1, b1 = layer(n_attributes, self.class_hidden, generator)

@@ -16,8 +16,6 @@ from cosmo._core.validation import check_features
 from cosmo.experts._linear import unit_rows
 from cosmo.experts.base import Array, Codes, UnseenExpert, check_shares
 
-__all__ = ["SimilarityExpert"]
-
 
 @dataclass(eq=False, repr=False)
 class SimilarityExpert(UnseenExpert):

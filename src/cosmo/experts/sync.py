@@ -18,8 +18,6 @@ from cosmo._core.validation import check_features
 from cosmo.experts._linear import unit_rows
 from cosmo.experts.base import Array, Codes, UnseenExpert, check_positive
 
-__all__ = ["SynC"]
-
 logger = logging.getLogger(__name__)
 
 

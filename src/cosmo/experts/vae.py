@@ -15,8 +15,6 @@ from cosmo.experts.base import Array, Codes, check_counts, check_not_negative
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-__all__ = ["SEGZSL"]
-
 
 @dataclass(eq=False, repr=False)
 class SEGZSL(GenerativeExpert):
@@ -40,7 +38,7 @@ class SEGZSL(GenerativeExpert):
         Length of a code.
     feedback : float, default=0.1
         Weight of the terms for synthetic rows.
-    epochs, n_syn, balance, hidden, learning_rate, batch_size, seed, checkpoints
+    epochs, balance, hidden, learning_rate, batch_size, seed, checkpoints
         See `GenerativeExpert`.
 
     References
