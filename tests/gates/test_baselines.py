@@ -1,7 +1,5 @@
 """Gates without training."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from labelled import outputs
@@ -48,13 +46,13 @@ def test_tuning_returns_a_copy():
 
 
 @pytest.mark.parametrize("temperature", [1.0, 3.0])
-def test_scores_are_float64(temperature: float):
+def test_scores_are_float64(temperature):
     single = outputs(SEEN.astype(np.float32), UNSEEN.astype(np.float32))
     assert MaxSoftmaxGate(temperature).score(single).dtype == np.float64
 
 
 @pytest.mark.parametrize("temperature", [0.0, -2.0])
-def test_temperature_must_be_positive(temperature: float):
+def test_temperature_must_be_positive(temperature):
     with pytest.raises(ValueError, match="temperature must be positive"):
         MaxSoftmaxGate(temperature).score(OUT)
 

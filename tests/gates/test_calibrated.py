@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
 from cosmo.gates.calibrated import CalibratedGate, domain_weights
 from cosmo.metrics.accuracy import gate_auc
@@ -16,7 +15,7 @@ from cosmo.mixture.outputs import ExpertOutputs
 N_SEEN, N_UNSEEN = 4, 3
 
 
-def outputs(evidence: np.ndarray | None, target: np.ndarray, n_seen: int = N_SEEN) -> ExpertOutputs:
+def outputs(evidence, target, n_seen=N_SEEN):
     """Outputs of a gate's inputs; the probabilities do not matter."""
     seen = np.full((len(target), n_seen), 1 / n_seen)
     unseen = np.full((len(target), N_UNSEEN), 1 / N_UNSEEN)
@@ -24,7 +23,7 @@ def outputs(evidence: np.ndarray | None, target: np.ndarray, n_seen: int = N_SEE
     return ExpertOutputs(*names, seen, unseen, evidence=evidence, target=target)
 
 
-def gaussian(n: int = 400, seed: int = 0, shift: float = 0.0) -> ExpertOutputs:
+def gaussian(n=400, seed=0, shift=0.0):
     """Two Gaussians, whose log-odds of "unseen" are `2 · input 1 - 2` at equal prior."""
     rng = np.random.default_rng(seed)
     target = np.r_[np.arange(n) % N_SEEN, N_SEEN + np.arange(n) % N_UNSEEN]
@@ -33,7 +32,7 @@ def gaussian(n: int = 400, seed: int = 0, shift: float = 0.0) -> ExpertOutputs:
     return outputs(evidence, target)
 
 
-def true_score(out: ExpertOutputs) -> np.ndarray:
+def true_score(out):
     return 2 - 2 * out.evidence[:, 1]
 
 
@@ -66,7 +65,7 @@ class TestScore:
 
     @given(st.floats(0.01, 100), st.floats(-50, 50))
     @settings(max_examples=20)
-    def test_units_of_the_inputs_do_not_matter(self, unit: float, offset: float):
+    def test_units_of_the_inputs_do_not_matter(self, unit, offset):
         out = gaussian(100)
         moved = outputs(out.evidence * [1, unit, 1, 1] + [0, offset, 0, 0], out.target)
         one, two = (CalibratedGate().fit(part).score(part) for part in (out, moved))
@@ -76,6 +75,22 @@ class TestScore:
         gate, out = CalibratedGate().fit(gaussian()), gaussian(seed=1)
         more = outputs(out.evidence, np.where(out.is_seen, out.target, out.target + 20), N_SEEN + 20)
         np.testing.assert_array_equal(gate.score(more), gate.score(out))
+
+    @pytest.mark.parametrize("C", [0.02, 1.0])
+    def test_is_a_weighted_logistic_regression(self, C):
+        out = gaussian(60)
+        gate = CalibratedGate(C=C).fit(out)
+        rows, weights = (out.evidence - gate.mean_) / gate.spread_, 7 * domain_weights([out])
+        truth = LogisticRegression(C=C, tol=1e-8).fit(rows, ~out.is_seen, sample_weight=weights)
+        np.testing.assert_allclose(
+            [*gate.weights_, gate.bias_], [*truth.coef_[0], *truth.intercept_], atol=2e-3
+        )
+
+    def test_a_shift_of_promoted_classes_is_subtracted(self):
+        gate, out = CalibratedGate().fit(gaussian()), gaussian(seed=1)
+        shift = np.linspace(-1, 1, len(out))
+        shifted = outputs(np.column_stack([out.evidence, shift]), out.target)
+        np.testing.assert_allclose(gate.score(shifted), gate.score(out) - shift)
 
     def test_less_regularisation_gives_larger_weights(self):
         out = gaussian(50)
@@ -122,10 +137,17 @@ class TestWeights:
 
 class TestBias:
     @pytest.mark.parametrize("shift", [-1.5, 0.0, 0.4])
-    def test_recovers_a_known_shift(self, shift: float):
+    def test_recovers_a_known_shift(self, shift):
         """An input that is larger by `shift` adds `2 · shift` to the log-odds, which the bias takes back."""
         gate = CalibratedGate(C=1000).fit(gaussian(4000))
         assert gate.bias_on([gaussian(4000, seed=1, shift=shift)]) == pytest.approx(-2 * shift, abs=0.15)
+
+    def test_recovers_a_known_factor(self):
+        """With half the weights, log-odds need the factor 2; a constant is added before it."""
+        out = gaussian()
+        gate = CalibratedGate(C=1e6).fit(out)
+        gate.weights_, gate.bias_ = gate.weights_ / 2, gate.bias_ / 2 + 0.7
+        np.testing.assert_allclose(gate.correction_on([out]), [np.log(2), -0.7], atol=0.01)
 
     def test_the_same_samples_with_another_bias(self):
         out = gaussian()
@@ -146,13 +168,13 @@ class TestBias:
 
 class TestConstantInputs:
     @pytest.mark.parametrize("value", [0.0, 12.0, 0.1, -1e6])
-    def test_all(self, value: float):
+    def test_all(self, value):
         out = gaussian()
         constant = outputs(np.full_like(out.evidence, value), out.target)
         np.testing.assert_allclose(CalibratedGate().fit(constant).score(constant), 0, atol=1e-6)
 
     @pytest.mark.parametrize("value", [12.0, 0.1, -np.log(3)])
-    def test_one_of_them_has_no_influence(self, value: float):
+    def test_one_of_them_has_no_influence(self, value):
         """The means of equal numbers differ from them in the last digit, which must not be scaled up."""
         out = gaussian(101)
         evidence = out.evidence.copy()
@@ -163,16 +185,26 @@ class TestConstantInputs:
         np.testing.assert_allclose(gate.score(outputs(evidence, out.target)), plain, atol=1e-6)
         assert gate_auc(out.is_seen, plain) > 0.9
 
+    @pytest.mark.parametrize(
+        ("mean", "spread", "counts"), [(1e6, 0.5, False), (1e6, 2.0, True), (0, 1.5e-6, True)]
+    )
+    def test_spread_below_a_millionth_of_the_size_is_rounding(self, mean, spread, counts):
+        out = gaussian(100)
+        alternating = np.where(np.arange(len(out)) % 2, 1.0, -1.0)  # as often in every class
+        evidence = np.column_stack([mean + spread * alternating, out.evidence[:, 1:]])
+        found = CalibratedGate().fit(outputs(evidence, out.target)).spread_[0]
+        assert found == pytest.approx(spread if counts else 1.0, rel=1e-3)
+
 
 class TestBadInput:
     @pytest.mark.parametrize("C", [0, -1.0])
-    def test_c_must_be_positive(self, C: float):
+    def test_c_must_be_positive(self, C):
         with pytest.raises(ValueError, match=rf"^C must be positive, got {C}$"):
             CalibratedGate(C=C).fit(gaussian(20))
 
     def test_c_must_be_a_number(self):
         with pytest.raises(TypeError, match="C must be a number"):
-            CalibratedGate(C="much").fit(gaussian(20))  # type: ignore[arg-type]
+            CalibratedGate(C="much").fit(gaussian(20))
         with pytest.raises(ValueError, match="C must be a number"):
             CalibratedGate(C=float("nan")).fit(gaussian(20))
 
@@ -185,7 +217,7 @@ class TestBadInput:
             CalibratedGate().fit(out).score(bare)
 
     @pytest.mark.parametrize("value", [True, False])
-    def test_one_domain_only(self, value: bool):
+    def test_one_domain_only(self, value):
         out = gaussian()
         with pytest.raises(ValueError, match="both seen and unseen classes"):
             CalibratedGate().fit(out[out.is_seen == value])

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
@@ -27,7 +25,7 @@ from cosmo.metrics.accuracy import gate_auc
 from cosmo.mixture.smoothing import top_k
 
 
-def task(n: int = 300, seed: int = 0, n_seen: int = 12, n_unseen: int = 7):
+def task(n=300, seed=0, n_seen=12, n_unseen=7):
     """Experts that are a little surer about rows of their own side."""
     rng = np.random.default_rng(seed)
     is_seen = rng.random(n) < 0.5
@@ -40,7 +38,7 @@ def task(n: int = 300, seed: int = 0, n_seen: int = 12, n_unseen: int = 7):
 class TestTopK:
     @settings(deadline=None)
     @given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 9))
-    def test_against_a_full_sort(self, seed: int, k: int, n_classes: int):
+    def test_against_a_full_sort(self, seed, k, n_classes):
         proba = np.random.default_rng(seed).integers(0, 5, (4, n_classes)) / 5  # with ties
         expected = np.zeros((4, k))
         width = min(k, n_classes)
@@ -96,13 +94,13 @@ class TestFeatures:
                 gate.features(self.out)
 
     @pytest.mark.parametrize("k", [0, -1])
-    def test_k_must_be_positive(self, k: int):
+    def test_k_must_be_positive(self, k):
         with pytest.raises(ValueError, match=rf"^k must be at least 1, got {k}$"):
             ConfidenceGate(k=k).features(self.out)
 
     def test_k_is_a_whole_number(self):
         with pytest.raises(ValueError, match=r"^k must be a whole number, got 1\.5$"):
-            ConfidenceGate(k=1.5).features(self.out)  # type: ignore[arg-type]
+            ConfidenceGate(k=1.5).features(self.out)
 
     def test_features_of_float32_are_float64(self):
         single = outputs(self.seen.astype(np.float32), self.unseen.astype(np.float32))
@@ -136,7 +134,7 @@ class TestFit:
         F = gate.features(out)
         label = out.is_seen.astype(int)
 
-        def loss(theta: np.ndarray) -> float:
+        def loss(theta):
             W, b = theta[:-2].reshape(2, -1), theta[-2:]
             likelihood = log_softmax(F @ W.T + b, axis=1)[np.arange(len(F)), label].sum()
             return -likelihood + 0.5 * (W**2).sum()
@@ -167,14 +165,14 @@ class TestFit:
         assert gate_auc(out.is_seen, gate.score(out)) > 0.6
 
     @pytest.mark.parametrize("value", [True, False])
-    def test_one_domain_alone(self, value: bool):
+    def test_one_domain_alone(self, value):
         out = task()
         with pytest.raises(ValueError, match="both seen and unseen classes"):
             ConfidenceGate().fit(out[out.is_seen == value])
 
     def test_unknown_convention(self):
         with pytest.raises(ValueError, match="'textbook' or 'reference', got 'modern'"):
-            ConfidenceGate(convention="modern").fit(task(20))  # type: ignore[arg-type]
+            ConfidenceGate(convention="modern").fit(task(20))
 
 
 class TestTuned:
@@ -236,7 +234,7 @@ class TestTuned:
         assert ConfidenceGate().tuned(one_domain, one_domain).k == 5
 
     @pytest.mark.parametrize("value", [True, False])
-    def test_gating_val_of_one_domain_alone(self, value: bool):
+    def test_gating_val_of_one_domain_alone(self, value):
         out = task()
         val = out[self.val]
         with pytest.raises(ValueError, match="both seen and unseen"):

@@ -15,8 +15,6 @@ from sklearn.linear_model import LogisticRegression
 from cosmo.experts.base import Observer
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = ["Gate"]
-
 
 class Gate(BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of gates, which separate samples of seen classes from those of unseen ones.

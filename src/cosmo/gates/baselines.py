@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from cosmo.gates.base import Gate
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = ["MaxSoftmaxGate", "NoveltyGate"]
-
 
 class MaxSoftmaxGate(Gate):
     """Score a sample by the seen expert's largest probability.

@@ -7,16 +7,15 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 from scipy.special import expit
 
 from cosmo._core.validation import as_number
 from cosmo.gates.base import Gate, require_evidence, seen_mask
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = ["CalibratedGate"]
-
 _LEAST_SPREAD = 1e-6  # of an input, relative to its size; less is rounding
+_STEEPEST = 1.0  # logarithm of the largest factor of the log-odds
 
 
 class CalibratedGate(Gate):
@@ -99,14 +98,29 @@ class CalibratedGate(Gate):
 
     def bias_on(self, outputs: Sequence[ExpertOutputs]) -> float:
         """Return the constant which, added to the log-odds of "unseen", fits other outputs best."""
+        return float(self._correction(outputs, 0.0)[1])
+
+    def correction_on(self, outputs: Sequence[ExpertOutputs]) -> NDArray[np.float64]:
+        """Return a constant and the logarithm of a factor for log-odds of "unseen", best on other outputs.
+
+        The constant is added first; the result has the logarithm first.
+        """
+        return self._correction(outputs, _STEEPEST)
+
+    def _correction(self, outputs: Sequence[ExpertOutputs], steepest: float) -> NDArray[np.float64]:
         value = np.concatenate([-self.score(one) for one in outputs])
         sign = np.where(seen_mask(outputs), -1.0, 1.0)
         weights = domain_weights(outputs)
 
-        def loss(shift: float) -> float:
-            return float(weights @ np.logaddexp(0, -sign * (value + shift)))
+        def loss(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            log_odds = np.exp(x[0]) * (value + x[1])
+            slope = -weights * sign * expit(-sign * log_odds)
+            change = np.array([slope @ log_odds, slope.sum() * np.exp(x[0])])
+            return float(weights @ np.logaddexp(0, -sign * log_odds)), change
 
-        return float(minimize_scalar(loss, bounds=(-8, 8), method="bounded").x)
+        bounds = [(-steepest, steepest), (-8, 8)]
+        found: NDArray[np.float64] = minimize(loss, np.zeros(2), jac=True, method="L-BFGS-B", bounds=bounds).x
+        return found
 
 
 def domain_weights(outputs: Sequence[ExpertOutputs]) -> NDArray[np.float64]:

@@ -18,8 +18,6 @@ from cosmo.gates.base import Gate, seen_mask
 from cosmo.metrics.accuracy import gate_auc
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = ["ConfidenceGate"]
-
 K_GRID = (1, 2, 3, 5, 10)
 TEMPERATURE_GRID = ((1.0,), (2.0,), (3.0,), (5.0,), (10.0,), (1.0, 3.0, 10.0))
 

@@ -16,8 +16,6 @@ from cosmo.gates.leave_out import entropy
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.smoothing import conditional, top_k
 
-__all__ = ["EvidenceGate"]
-
 _FLOOR = 1e-6
 
 

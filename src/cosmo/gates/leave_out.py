@@ -17,8 +17,6 @@ from cosmo.gates.base import ScaledGate, require_evidence
 from cosmo.gates.odin import Logits, perturbed_logits
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = ["LeaveOutGate"]
-
 
 @dataclass(eq=False, repr=False)
 class LeaveOutGate(ScaledGate):
@@ -94,6 +92,7 @@ class LeaveOutEnsemble(Observer):
         self.gate = gate
 
     def fit(self, seen: Any, X: Array, codes: Codes) -> Self:
+        """Train the members."""
         gate = self.gate
         self.mean = X.mean(axis=0)
         spread = X.std(axis=0)
@@ -112,6 +111,7 @@ class LeaveOutEnsemble(Observer):
         return self
 
     def evidence(self, X: Array) -> NDArray[np.float64]:
+        """Return the summed confidence, centred."""
         return self.confidence(X).sum(axis=1, keepdims=True) - self.centre
 
     def confidence(self, X: Array) -> NDArray[np.float64]:

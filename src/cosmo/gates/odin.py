@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import clone
 
@@ -17,8 +17,6 @@ from cosmo.experts.base import Array, Observer
 from cosmo.gates.base import ScaledGate, require_evidence
 from cosmo.metrics.accuracy import gate_auc
 from cosmo.mixture.outputs import ExpertOutputs
-
-__all__ = ["OdinGate"]
 
 _Array = NDArray[np.float32]
 
@@ -52,8 +50,8 @@ class Logits:
         hidden = self._hidden(X)
         _, derivative = _ACTIVATIONS[self.activation]
         gradient = slope @ self.layers[-1][0].T
-        for (weights, _), values in zip(self.layers[-2::-1], hidden[:0:-1], strict=True):
-            gradient = (gradient * derivative(values)) @ weights.T
+        for weights, _ in self.layers[-2::-1]:
+            gradient = (gradient * derivative(hidden.pop())) @ weights.T
         return gradient
 
     def _hidden(self, X: _Array) -> list[_Array]:
@@ -67,25 +65,28 @@ class Logits:
 
 def logits_of(seen: Any) -> Logits:
     """Return the logits of a fitted scikit-learn classifier that is linear or an MLPClassifier."""
-    if hasattr(seen, "coefs_") and getattr(seen, "out_activation_", "") in ("softmax", "logistic"):
-        layers = list(zip(seen.coefs_, seen.intercepts_, strict=True))
-        activation = seen.activation
+    if hasattr(seen, "coefs_") and seen.out_activation_ in ("softmax", "logistic"):
+        matrices, biases, activation = seen.coefs_, seen.intercepts_, seen.activation
     else:
-        layers = [(np.transpose(getattr(seen, "coef_", [])), getattr(seen, "intercept_", []))]
+        matrices, biases = [np.transpose(getattr(seen, "coef_", []))], [getattr(seen, "intercept_", 0)]
         activation = "identity"
         n_classes = len(getattr(seen, "classes_", ()))
         # Other linear models, such as one-vs-one, have no soft-max.
-        if np.ndim(layers[0][0]) != 2 or layers[0][0].shape[1] != (n_classes if n_classes > 2 else 1):
+        if matrices[0].ndim != 2 or matrices[0].shape[1] != (n_classes if n_classes > 2 else 1):
             raise TypeError(
                 f"ODIN needs the gradient of the seen expert, which {type(seen).__name__} does not have; use "
                 "a linear classifier, such as LogisticRegression or LinearDiscriminantAnalysis, or an "
                 "MLPClassifier"
             )
-    layers = [(np.asarray(weights, np.float32), np.asarray(bias, np.float32)) for weights, bias in layers]
+    layers = list(map(_single, matrices, biases))
     weights, bias = layers[-1]
     if weights.shape[1] == 1:  # one output for two classes, the difference of their logits
         layers[-1] = np.hstack([0 * weights, weights]), np.r_[np.float32(0), bias]
     return Logits(layers, activation)
+
+
+def _single(weights: ArrayLike, bias: ArrayLike) -> tuple[_Array, _Array]:
+    return np.asarray(weights, np.float32), np.asarray(bias, np.float32)
 
 
 TEMPERATURES = (1.0, 3.0, 10.0, 100.0, 1000.0)
@@ -189,7 +190,8 @@ def perturbed_confidence(
         columns = [column for column, (own, _) in enumerate(settings) if own == temperature]
         epsilons = [settings[column][1] for column in columns]
         moved = perturbed_logits(X, logits, spread, temperature, epsilons)
-        for column, values in zip(columns, moved, strict=True):
+        for column in columns:
+            values = next(moved)
             log_p = log_softmax(values.astype(np.float64) / temperature, axis=1).max(axis=1)
             result[:, column] = temperature * (log_p + np.log(values.shape[1]))
     return result
