@@ -1,11 +1,5 @@
 """Features of many items: found again, resumed, and honest about what cannot be read."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-
 import numpy as np
 import pytest
 
@@ -142,48 +136,3 @@ def test_interrupt_leaves_finished_chunks(tmp_path):
     again = Letters()
     extract(again, texts(900), cache=tmp_path)
     assert again.asked == texts(900)[512:]
-
-
-SLOW = """
-import sys, time
-sys.path.insert(0, {here!r})
-from test_features import Letters, texts
-from cosmo.encoders import extract
-
-class Slow(Letters):
-    def encode_batch(self, batch):
-        time.sleep(0.02)
-        return super().encode_batch(batch)
-
-extract(Slow(), texts(6_000), cache={folder!r})
-"""
-
-
-def test_killed_run_goes_on(tmp_path):
-    """A process that is killed while it works leaves whole chunks, and the next one needs only the rest."""
-    script = SLOW.format(here=os.path.dirname(__file__), folder=str(tmp_path))
-    process = subprocess.Popen([sys.executable, "-c", script])
-    try:
-        deadline = time.monotonic() + 60
-        while len(list(tmp_path.glob("features-*.npz"))) < 3:
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    items = texts(3000)
-    again = Letters()
-    found = extract(again, items, cache=tmp_path)
-    np.testing.assert_array_equal(found.features, Letters().encode(items))
-    assert len(again.asked) <= 3000 - 3 * 256
-    assert again.asked == items[len(items) - len(again.asked) :]
-
-
-def test_two_runs_share_a_folder(tmp_path):
-    items = texts(3000)
-    extract(Letters(), items[:2000], cache=tmp_path)
-    other = Letters()
-    found = extract(other, items[1000:], cache=tmp_path)
-    np.testing.assert_array_equal(found.features, Letters().encode(items[1000:]))
-    assert other.asked == items[2000:]

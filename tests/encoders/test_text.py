@@ -21,7 +21,7 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def encoder() -> SentenceEncoder:
+def encoder():
     return SentenceEncoder()
 
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from cosmo._core import require
 from cosmo.data.dataset import ItemError
 
-__all__ = ["Encoder", "weights_identity"]
-
 
 class Encoder(ABC):
     """Base class of encoders: features of texts or images.
@@ -69,6 +67,10 @@ class Encoder(ABC):
     @abstractmethod
     def encode_batch(self, batch: Sequence[Any]) -> NDArray[np.float32]:
         """Return the features of decoded items, shape (n_items, n_features)."""
+
+    def loaded(self) -> Encoder:
+        """Return the encoder with its weights in memory."""
+        return self
 
     def encode(self, items: Iterable[Any]) -> NDArray[np.float32]:
         """Return features of items, shape (n_items, n_features); `extract` has a cache for many items."""

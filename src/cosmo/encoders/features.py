@@ -22,8 +22,6 @@ from cosmo._core.parallel import Workers, parallel_map
 from cosmo.data.dataset import ItemError
 from cosmo.encoders.base import Encoder
 
-__all__ = ["Extraction", "ExtractionError", "Problem", "extract"]
-
 logger = logging.getLogger(__name__)
 
 _CHUNK = 256  # items whose features are written to one file
@@ -44,16 +42,7 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Extraction:
-    """Result of `extract`.
-
-    Parameters
-    ----------
-    features : array of shape (n_rows, n_features)
-    rows : array of int, shape (n_rows,)
-        Position of the item of each row; skipped items are left out.
-    problems : tuple of Problem, default=()
-        Skipped items.
-    """
+    """Result of `extract`: features, the position of the item of each row, and the skipped items."""
 
     features: NDArray[np.float32]
     rows: NDArray[np.intp]
@@ -163,6 +152,8 @@ def _encode_chunk(
                     digests[place] = digest
             found = store.read(digests, features)
             missing = [place for place in digests if place not in found]
+        if missing:
+            encoder = encoder.loaded()  # here, not in the threads of the pool
         contents = pool.map(partial(_call, encoder.read), [items[place] for place in missing])
         pairs, encoded = zip(missing, contents, strict=True), list[int]()
         while batch := list(islice(pairs, encoder.batch_size)):

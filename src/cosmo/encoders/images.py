@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from cosmo._core import require
+from cosmo._core.threads import single_torch_thread
 from cosmo.data.images import image_bytes, read_image
 from cosmo.encoders.base import Encoder, check_text, weights_identity
-
-__all__ = ["ImageEncoder"]
 
 _EFFICIENTNETS = tuple(f"efficientnet-lite{size}" for size in range(5))
 _HEADS = ("fc", "classifier", "heads", "head")  # names in torchvision
@@ -68,7 +68,9 @@ class ImageEncoder(Encoder):
     def encode_batch(self, batch: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
         """Return features of decoded images, shape (n_images, n_features)."""
         normalise = self._backbone.preprocessing.normalise
-        return np.concatenate([self._embed(normalise([image])) for image in batch])
+        # An image per thread: the operations of one image are too small to be shared by threads.
+        with single_torch_thread() as threads, ThreadPoolExecutor(threads) as pool:
+            return np.concatenate([*pool.map(lambda image: self._embed(normalise([image])), batch)])
 
     def encode_descriptions(self, texts: Iterable[str]) -> NDArray[np.float32]:
         """Return descriptions in the space of the images, shape (n_texts, n_features)."""

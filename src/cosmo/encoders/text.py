@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmo._core import require
+from cosmo._core.threads import single_torch_thread
 from cosmo.encoders.base import Encoder, check_text, weights_identity
-
-__all__ = ["SentenceEncoder"]
 
 _PREFIX = "sentence:"
 _BATCH = 32  # larger batches are not faster on a CPU
+_LARGE = 8192  # tokens of a group that is worth more than one thread
 _PROBE = "Héllo, WORLD of ſentences: it's 12.5 °C in 東京!"
 
 
@@ -79,7 +79,8 @@ class SentenceEncoder(Encoder):
         lengths = np.array([len(tokens) for tokens in self._tokens(batch)])
         for length in np.unique(lengths):
             rows = np.flatnonzero(lengths == length).tolist()
-            features[rows] = self._embed([batch[row] for row in rows])
+            with single_torch_thread() if len(rows) * length < _LARGE else nullcontext():
+                features[rows] = self._embed([batch[row] for row in rows])
         return features
 
     def encode_descriptions(self, texts: Iterable[str]) -> NDArray[np.float32]:
