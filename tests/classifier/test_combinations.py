@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,12 +19,12 @@ def calibrated_stacking(seen, unseen, constant):
     return np.concatenate([seen - constant, unseen], axis=1)
 
 
-def soft_max(values: np.ndarray) -> np.ndarray:
+def soft_max(values):
     powers = np.exp(values - values.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def sample_joint(n: int = 150, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def sample_joint(n=150, seed=0):
     """Both experts' soft-max outputs, right more often than not, and the true columns."""
     rng = np.random.default_rng(seed)
     target = rng.integers(0, N_SEEN + N_UNSEEN, n)
@@ -39,17 +35,17 @@ def sample_joint(n: int = 150, seed: int = 0) -> tuple[np.ndarray, np.ndarray, n
     return seen, joint, target
 
 
-def sample(n: int = 150, seed: int = 0) -> ExpertOutputs:
+def sample(n=150, seed=0):
     seen, joint, target = sample_joint(n, seed)
     return ExpertOutputs.from_joint(seen, joint, SEEN_CLASSES, UNSEEN_CLASSES, target=target)
 
 
-def measured(outputs: ExpertOutputs, predicted: np.ndarray) -> tuple[float, float, float]:
+def measured(outputs, predicted):
     classes = outputs.classes
     return gzsl_scores(classes[outputs.labels], classes[predicted], SEEN_CLASSES, UNSEEN_CLASSES)
 
 
-VARIANTS: dict[str, dict[str, Any]] = {
+VARIANTS = {
     "adaptive": {"smoothing": "adaptive"},
     "constant": {"smoothing": "constant"},
     "none": {"smoothing": "none"},
@@ -59,13 +55,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", VARIANTS)
 class TestGatedMixture:
-    def test_the_validation_point_is_what_the_predictions_give(self, name: str):
+    def test_the_validation_point_is_what_the_predictions_give(self, name):
         out = sample()
         model = GatedMixture(ConfidenceGate(), **VARIANTS[name]).fit(out)
         np.testing.assert_allclose(model.validation_point_[1:], measured(out, model.predict(out)))
         assert model.validation_point_.threshold == model.operating_point_.threshold
 
-    def test_no_candidate_is_better(self, name: str):
+    def test_no_candidate_is_better(self, name):
         out = sample(60)
         model = GatedMixture(**VARIANTS[name]).fit(out)
         seen_points = 0
@@ -79,18 +75,12 @@ class TestGatedMixture:
                 seen_points += len(curve.acc_h)
         assert seen_points > 60
 
-    def test_the_choice_comes_from_the_given_values(self, name: str):
+    def test_the_choice_comes_from_the_given_values(self, name):
         model = GatedMixture(**VARIANTS[name], softnesses=(0.07,), prior_weights=(0.35,)).fit(sample(60))
         assert model.operating_point_.softness == (1.0 if name == "hard" else 0.07)
         assert model.operating_point_.prior_weight == (0.35 if name == "constant" else 0.0)
 
-    def test_curve_at_the_operating_point(self, name: str):
-        out = sample()
-        model = GatedMixture(**VARIANTS[name]).fit(out)
-        point = model.curve(out).at(model.operating_point_.threshold)
-        np.testing.assert_allclose(point, model.validation_point_[1:])
-
-    def test_predictions_come_from_one_of_the_experts(self, name: str):
+    def test_predictions_come_from_one_of_the_experts(self, name):
         out = sample()
         model = GatedMixture(**VARIANTS[name]).fit(out)
         unseen = model.takes_for_unseen(out)
@@ -99,7 +89,7 @@ class TestGatedMixture:
         np.testing.assert_array_equal(predicted[unseen], N_SEEN + out.unseen.argmax(axis=1)[unseen])
         np.testing.assert_array_equal(predicted[~unseen], out.seen.argmax(axis=1)[~unseen])
 
-    def test_unlabelled_outputs_can_be_predicted(self, name: str):
+    def test_unlabelled_outputs_can_be_predicted(self, name):
         out = sample()
         model = GatedMixture(**VARIANTS[name]).fit(out)
         bare = ExpertOutputs(SEEN_CLASSES, UNSEEN_CLASSES, out.seen, out.unseen)
@@ -107,7 +97,7 @@ class TestGatedMixture:
         with pytest.raises(ValueError, match="no true classes"):
             model.curve(bare)
 
-    def test_refitting_forgets(self, name: str):
+    def test_refitting_forgets(self, name):
         model = GatedMixture(ConfidenceGate(), **VARIANTS[name])
         twice = clone(model).fit(sample(seed=1)).fit(sample(seed=2))
         assert twice.operating_point_ == clone(model).fit(sample(seed=2)).operating_point_
@@ -212,44 +202,27 @@ class TestOperateAt:
 class TestErrors:
     def test_unknown_smoothing(self):
         with pytest.raises(ValueError, match="one of none, constant, adaptive; got 'laplace'"):
-            GatedMixture(smoothing="laplace").fit(sample(30))  # type: ignore[arg-type]
+            GatedMixture(smoothing="laplace").fit(sample(30))
 
     @pytest.mark.parametrize("smoothing", ["adaptive", "constant"])
-    def test_a_hard_gate_has_nothing_to_smooth(self, smoothing: Any):
+    def test_a_hard_gate_has_nothing_to_smooth(self, smoothing):
         with pytest.raises(ValueError, match="use smoothing='none'"):
             GatedMixture(smoothing=smoothing, hard=True).fit(sample(30))
 
     @pytest.mark.parametrize("softness", [0.0, -1.0, np.nan])
-    def test_softness_must_be_positive(self, softness: float):
+    def test_softness_must_be_positive(self, softness):
         with pytest.raises(ValueError, match="softness(es)? must be (positive|a number)"):
             GatedMixture(softnesses=(1.0, softness)).fit(sample(30))
 
     @pytest.mark.parametrize("prior_weight", [-0.05, 1.05, np.nan])
-    def test_prior_weights_lie_between_0_and_1(self, prior_weight: float):
+    def test_prior_weights_lie_between_0_and_1(self, prior_weight):
         with pytest.raises(ValueError, match=r"prior_weights?\b.* between 0 and 1"):
             GatedMixture(smoothing="constant", prior_weights=(0.5, prior_weight)).fit(sample(30))
 
     @pytest.mark.parametrize("name", ["softnesses", "prior_weights"])
-    def test_nothing_to_choose_from(self, name: str):
+    def test_nothing_to_choose_from(self, name):
         with pytest.raises(ValueError, match=name):
             GatedMixture(smoothing="constant", **{name: ()}).fit(sample(30))
-
-    def test_no_true_classes(self):
-        out = sample(30)
-        with pytest.raises(ValueError, match="no true classes"):
-            GatedMixture().fit(ExpertOutputs(SEEN_CLASSES, UNSEEN_CLASSES, out.seen, out.unseen))
-
-
-def test_parameters_survive_cloning():
-    model = GatedMixture(MaxSoftmaxGate(3.0), smoothing="constant", softnesses=(1.0,), prior_weights=(0.1,))
-    copy = clone(model)
-    assert copy.gate.temperature == 3.0
-    assert (copy.smoothing, copy.hard, copy.softnesses, copy.prior_weights) == (
-        "constant",
-        False,
-        (1.0,),
-        (0.1,),
-    )
 
 
 def test_the_grids_of_the_paper_are_covered():
@@ -259,13 +232,8 @@ def test_the_grids_of_the_paper_are_covered():
 
 
 class TestCalibratedStacking:
-    def test_zero_is_the_plain_expert(self):
-        _, joint, _ = sample_joint()
-        out = sample()
-        np.testing.assert_array_equal(CalibratedStacking(0.0).fit(out).predict(out), joint.argmax(axis=1))
-
-    @pytest.mark.parametrize("constant", [-0.3, 0.1, 0.45])
-    def test_the_constant_comes_off_seen_classes(self, constant: float):
+    @pytest.mark.parametrize("constant", [-0.3, 0.0, 0.1, 0.45])
+    def test_the_constant_comes_off_seen_classes(self, constant):
         _, joint, _ = sample_joint()
         out = sample()
         expected = calibrated_stacking(joint[:, :N_SEEN], joint[:, N_SEEN:], constant).argmax(axis=1)

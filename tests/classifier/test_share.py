@@ -1,7 +1,5 @@
 """The share of unseen samples: estimates from unlabelled samples, and as the operating point."""
 
-from __future__ import annotations
-
 import re
 from copy import copy
 from itertools import pairwise
@@ -25,13 +23,13 @@ DISTANCE = 3.0  # of the domains' log-odds, in standard deviations
 shares = st.floats(0.001, 0.999)
 
 
-def gate_scores(is_seen: np.ndarray, rng: np.random.Generator, distance: float = DISTANCE) -> np.ndarray:
+def gate_scores(is_seen, rng, distance=DISTANCE):
     """Calibrated log-odds of "seen": Gaussian with mean `± d²/2` and standard deviation `d`."""
     sign = np.where(is_seen, 1.0, -1.0)
     return distance**2 / 2 * sign + distance * rng.normal(size=len(is_seen))
 
 
-def rounds(n_seen: int = 20, n_unseen: int = 20, rows: int = 40, seed: int = 0) -> OutputsSummary:
+def rounds(n_seen=20, n_unseen=20, rows=40, seed=0):
     target = np.repeat(np.arange(n_seen + n_unseen, dtype=np.int32), rows)
     score = gate_scores(target < n_seen, np.random.default_rng(seed))
     best = np.full(len(target), 0.9)
@@ -39,7 +37,7 @@ def rounds(n_seen: int = 20, n_unseen: int = 20, rows: int = 40, seed: int = 0) 
     return OutputsSummary(n_seen, n_unseen, target, *choices, best, best, score)
 
 
-def batch(share: float, n: int, rng: np.random.Generator, distance: float = DISTANCE) -> np.ndarray:
+def batch(share, n, rng, distance=DISTANCE):
     return gate_scores(rng.random(n) >= share, rng, distance)
 
 
@@ -58,12 +56,12 @@ def quick(monkeypatch):
 class TestLikeliestShare:
     @settings(max_examples=30)
     @given(st.integers(0, 1000), st.integers(2, 30))
-    def test_maximises_the_likelihood(self, seed: int, n: int):
+    def test_maximises_the_likelihood(self, seed, n):
         rng = np.random.default_rng(seed)
         value, counts = 2 * rng.normal(size=n), rng.integers(0, 4, n).astype(float)
         counts[0] += 1
 
-        def loss(share: float) -> float:
+        def loss(share):
             return -counts @ np.log(share * np.exp(value) + 1 - share)
 
         best = minimize_scalar(loss, bounds=(0, 1), method="bounded").x
@@ -84,7 +82,7 @@ class TestLikeliestShare:
 
 class TestEstimateShare:
     @pytest.mark.parametrize("share", [0.05, 0.3, 0.5, 0.8])
-    def test_is_near_the_share(self, validation, share: float):
+    def test_is_near_the_share(self, validation, share):
         found = estimate_share(batch(share, 2000, np.random.default_rng(1)), validation, 5)
         assert found.share == pytest.approx(share, abs=0.04)
         assert found.low < found.share < found.high
@@ -94,14 +92,14 @@ class TestEstimateShare:
     def test_the_interval_contains_the_share(self, validation, quick):
         rng = np.random.default_rng(0)
         hits = 0
-        for _ in range(100):
+        for _ in range(50):
             share = rng.random()
             found = estimate_share(batch(share, 200, rng), validation, 5)
             hits += found.low <= share <= found.high
-        assert 80 <= hits <= 98
+        assert 38 <= hits <= 49
 
     @pytest.mark.parametrize("share", [0, 1])
-    def test_one_domain_only(self, validation, share: int):
+    def test_one_domain_only(self, validation, share):
         found = estimate_share(batch(share, 300, np.random.default_rng(0)), validation, 5)
         assert found.share == pytest.approx(share, abs=0.02)
         assert found.high - found.low < 0.05
@@ -117,7 +115,7 @@ class TestEstimateShare:
         assert 0.001 < found.high < 0.05
 
     @pytest.mark.parametrize("distance", [DISTANCE, 20.0])
-    def test_one_sample_does_not_tell(self, validation, quick, distance: float):
+    def test_one_sample_does_not_tell(self, validation, quick, distance):
         for share in (0, 1):
             found = estimate_share(batch(share, 1, np.random.default_rng(0), distance), validation, 5)
             assert not found.known
@@ -130,7 +128,7 @@ class TestEstimateShare:
         shift = np.where(plain.is_seen, 0, 3 * rng.normal(size=40)[plain.target])
         differing = OutputsSummary(**{**vars(plain), "gate_score": plain.gate_score + shift})
 
-        def width(n: int, n_unseen: int, error: float = 0.0) -> float:
+        def width(n, n_unseen, error=0.0):
             found = estimate_share(batch(0.4, n, np.random.default_rng(1)), differing, n_unseen, error=error)
             return found.high - found.low
 
@@ -193,7 +191,7 @@ def model(fitted):
 class TestOperatingPoint:
     @given(shares)
     @settings(max_examples=20)
-    def test_threshold_is_the_log_odds_of_the_share(self, fitted, test_rows, share: float):
+    def test_threshold_is_the_log_odds_of_the_share(self, fitted, test_rows, share):
         one, two = copy(fitted), copy(fitted)
         for model in (one, two):
             model.combination_ = copy(fitted.combination_)
@@ -217,14 +215,14 @@ class TestOperatingPoint:
         assert len(taken[0]) < len(taken[-1]) / 2
 
     @pytest.mark.parametrize("share", [0, 1, -0.1, 1.5, float("nan"), float("inf")])
-    def test_no_share(self, model, share: float):
+    def test_no_share(self, model, share):
         before = model.operating_point_
         with pytest.raises(ValueError, match="unseen_share must"):
             model.operate_at(unseen_share=share)
         assert model.operating_point_ == before
 
     @pytest.mark.parametrize("share", ["half", True])
-    def test_not_a_number(self, model, share: object):
+    def test_not_a_number(self, model, share):
         with pytest.raises(TypeError, match="unseen_share must be a number"):
             model.operate_at(unseen_share=share)
 
@@ -232,7 +230,7 @@ class TestOperatingPoint:
         "other",
         [{"threshold": 0.0}, {"softness": 1.0}, {"min_seen": 0.5}, {"min_unseen": 0.5}, {"confidence": 0.9}],
     )
-    def test_one_choice_at_a_time(self, model, test_rows, other: dict):
+    def test_one_choice_at_a_time(self, model, test_rows, other):
         for first in ({"unseen_share": 0.5}, {"samples": test_rows}):
             with pytest.raises(ValueError, match="^give one of unseen_share, samples, "):
                 model.operate_at(**first, **other)

@@ -1,8 +1,5 @@
 """A small task: nine described animals, six of them with samples."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -10,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cosmo import Model, fit_model
+from cosmo import fit_model
 from cosmo.experts import ESZSL
 
 SEEN = ["ant", "bee", "cat", "dog", "eel", "fox"]
@@ -18,14 +15,14 @@ ORDER = ["ant", "gnu", "bee", "cat", "hen", "dog", "eel", "ibis", "fox"]
 
 
 @pytest.fixture(scope="session")
-def clean() -> SimpleNamespace:
+def clean():
     """Features X, labels y and descriptions for training; X_new and y_new of all nine classes."""
     rng = np.random.default_rng(0)
     columns = [f"{group}::{name}" for group in ("colour", "size") for name in ("a", "b", "c")]
     table = pd.DataFrame(rng.random((9, 6)), index=pd.Index(ORDER, dtype=object), columns=columns)
     mixing = rng.normal(size=(6, 6))
 
-    def draw(labels: np.ndarray) -> np.ndarray:
+    def draw(labels):
         rows = table.loc[labels].to_numpy() @ mixing + 0.1 * rng.normal(size=(len(labels), 6))
         return rows.astype(np.float32)
 
@@ -34,22 +31,22 @@ def clean() -> SimpleNamespace:
 
 
 @pytest.fixture
-def task(clean: SimpleNamespace) -> SimpleNamespace:
+def task(clean):
     """A copy of the task that a test may damage."""
     return SimpleNamespace(**{name: value.copy() for name, value in vars(clean).items()})
 
 
 @pytest.fixture(scope="session")
-def model(clean: SimpleNamespace) -> Model:
+def model(clean):
     return fit_model(clean.X, clean.y, clean.table, unseen=ESZSL(1.0, 1.0))
 
 
 @pytest.fixture(scope="session")
-def refused() -> Callable[..., object]:
+def refused():
     """Context manager: an error of this type, whose message contains all these parts."""
 
     @contextmanager
-    def check(kind: type[Exception], *parts: str) -> Iterator[None]:
+    def check(kind, *parts):
         with pytest.raises(kind) as caught:
             yield
         missing = [part for part in parts if part.lower() not in str(caught.value).lower()]

@@ -1,20 +1,15 @@
 """Descriptions that cannot be used."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from cosmo import Cosmo
-from cosmo.data import DataError, read_descriptions
 from cosmo.experts import ESZSL
 
 
 def with_value(value):
-    def change(table: pd.DataFrame) -> pd.DataFrame:
+    def change(table):
         table = table.astype(object) if isinstance(value, str) else table.copy()
         table.iloc[3, 1] = value
         return table
@@ -72,7 +67,7 @@ def test_order_of_classes_and_attributes_does_not_matter(task, clean):
     """Names count, not positions: columns of another order were once taken as they came."""
     new = clean.table.iloc[[0]].rename(index={"ant": "jay"}) * 0.9
 
-    def probabilities(change) -> pd.DataFrame:
+    def probabilities(change):
         fitted = Cosmo(task.table, unseen=ESZSL(1.0, 1.0)).fit(task.X, task.y).add_classes(change(new))
         return pd.DataFrame(fitted.predict_proba(task.X_new), columns=fitted.classes_)
 
@@ -82,28 +77,3 @@ def test_order_of_classes_and_attributes_does_not_matter(task, clean):
     one = Cosmo(task.table, unseen=ESZSL(1.0, 1.0)).fit(task.X, task.y)
     other = Cosmo(task.table.iloc[::-1], unseen=ESZSL(1.0, 1.0)).fit(task.X, task.y)
     assert (one.predict(task.X_new) == other.predict(task.X_new)).all()
-
-
-CELLS = {
-    "ant,1,\n": ("'ant'", "'size'", "empty", "correct, fill or drop"),
-    "ant,1,2\nbee,1,red\n": ("'bee'", "'size'", "'red'"),
-    "ant,1,red\nbee,1,blue\n": ("'size'", "numbers"),
-    "ant,1,2\nant,1,3\n": ("more than once",),
-    "ant,1,2\n,1,3\n": ("row 2 has no label",),
-    "": ("no rows",),
-}
-
-
-@pytest.mark.parametrize("rows", CELLS)
-def test_files(tmp_path: Path, refused, rows):
-    path = tmp_path / "animals.csv"
-    path.write_text("class,colour,size\n" + rows)
-    with refused(DataError, str(path), *CELLS[rows]):
-        read_descriptions(path)
-
-
-def test_a_file_of_classes_only(tmp_path: Path, refused):
-    path = tmp_path / "animals.csv"
-    path.write_text("class\nant\nbee\n")
-    with refused(DataError, str(path), "columns that describe"):
-        read_descriptions(path)

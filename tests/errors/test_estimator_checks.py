@@ -1,7 +1,5 @@
 """scikit-learn's own checks of the seen expert; those of `Cosmo` are in tests/classifier."""
 
-from __future__ import annotations
-
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cosmo.experts.seen import SoftmaxRegression

@@ -1,11 +1,6 @@
 """Features that cannot be used: the error names the input, the place and the remedy."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,12 +11,11 @@ from hypothesis.extra import numpy as npst
 from scipy import sparse
 
 from cosmo import Cosmo, fit_model
-from cosmo.data import DataError, read_features
 from cosmo.experts import ESZSL
 
 
-def with_value(value: Any) -> Callable[[np.ndarray], np.ndarray]:
-    def change(X: np.ndarray) -> np.ndarray:
+def with_value(value):
+    def change(X):
         X = X.astype(object) if isinstance(value, str) else X.copy()
         X[3, 1] = value
         return X
@@ -29,14 +23,14 @@ def with_value(value: Any) -> Callable[[np.ndarray], np.ndarray]:
     return change
 
 
-def masked(X: np.ndarray) -> np.ma.MaskedArray:
+def masked(X):
     mask = np.zeros(X.shape, dtype=bool)
     mask[3] = True
     return np.ma.masked_array(X, mask)
 
 
 # How X is damaged, and what the message must contain besides the name of the input.
-FAULTS: dict[str, tuple[Callable[[np.ndarray], Any], tuple[str, ...]]] = {
+FAULTS = {
     "NaN": (with_value(np.nan), ("row 3", "column 1", "nan", "drop or impute")),
     "infinity": (with_value(np.inf), ("row 3", "column 1", "inf", "drop or impute")),
     "too large for float32": (lambda X: X * np.float64(1e39), ("row 0", "drop or impute")),
@@ -52,7 +46,7 @@ FAULTS: dict[str, tuple[Callable[[np.ndarray], Any], tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 class TestEveryEntryPoint:
-    def check(self, refused: Any, fault: str, name: str, use: Callable[[Any], object], X: Any) -> None:
+    def check(self, refused, fault, name, use, X):
         change, parts = FAULTS[fault]
         with refused(TypeError if fault == "sparse" else ValueError, name, *parts):
             use(change(X))
@@ -126,32 +120,3 @@ def test_any_matrix_gives_a_distribution_or_a_value_error(model, X):
 
 
 # Features in files: the error names the file as well.
-
-CELLS = {"": "is empty", "inf": "not a finite number", "red": "'red'", "9" * 400: "not a finite number"}
-
-
-@pytest.mark.parametrize("cell", CELLS, ids=["empty", "infinite", "a word", "400 digits"])
-def test_cells_of_a_table(tmp_path: Path, refused, cell):
-    path = tmp_path / "new.csv"
-    path.write_text(f"label,f0,f1\nant,1,2\nbee,3,{cell}\n")
-    with refused(DataError, str(path), "row 2", "column 'f1'", CELLS[cell], "correct, fill or drop"):
-        read_features(path)
-
-
-def test_tables_without_rows_or_features(tmp_path: Path, refused):
-    path = tmp_path / "new.csv"
-    path.write_text("label,f0\n")
-    with refused(DataError, str(path), "no rows"):
-        read_features(path)
-    path.write_text("label\nant\n")
-    with refused(DataError, str(path), "no column for features"):
-        read_features(path)
-
-
-@pytest.mark.parametrize("fault", ["NaN", "three dimensions", "no columns"])
-def test_arrays_in_files(tmp_path: Path, task, refused, fault):
-    change, parts = FAULTS[fault]
-    path = tmp_path / "new.npz"
-    np.savez(path, X=change(task.X), y=task.y.astype(str))
-    with refused(DataError, str(path), *parts):
-        read_features(path)

@@ -1,18 +1,12 @@
 """Labels that do not fit the samples or the descriptions."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from cosmo import Cosmo
-from cosmo.data import DataError, read_features
 from cosmo.evaluation.evaluate import evaluate_model
 from cosmo.experts import ESZSL
-from cosmo.metrics.accuracy import gzsl_scores
 
 
 def with_label(y, value):
@@ -58,25 +52,3 @@ def test_evaluation(task, model, refused):
         evaluate_model(model, task.X_new, with_label(task.y_new, "yak"))
     with refused(ValueError, "18", "17"):
         evaluate_model(model, task.X_new, task.y_new[:-1])
-
-
-def test_metrics(task, refused):
-    seen, unseen = ["ant", "bee", "cat", "dog", "eel", "fox"], ["gnu", "hen", "ibis"]
-    with refused(ValueError, "18", "17"):
-        gzsl_scores(task.y_new, task.y_new[:-1], seen, unseen)
-    with refused(ValueError, "gnu", "both"):
-        gzsl_scores(task.y_new, task.y_new, [*seen, "gnu"], unseen)
-
-
-class TestFiles:
-    def test_empty_cell(self, tmp_path: Path, refused):
-        path = tmp_path / "a.csv"
-        path.write_text("label,f0\nant,1\n,2\n")
-        with refused(DataError, str(path), "row 2 has no label", "fill or drop"):
-            read_features(path)
-
-    def test_fewer_labels_than_rows(self, tmp_path: Path, task, refused):
-        path = tmp_path / "a.npz"
-        np.savez(path, X=task.X, y=task.y[:-1].astype(str))
-        with refused(DataError, str(path), "48 rows", "labels"):
-            read_features(path)

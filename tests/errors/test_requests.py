@@ -1,10 +1,7 @@
 """Requests to the studio: whatever is sent, the answer is JSON with a status below 500."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from typing import Any
 
 import httpx
 import pytest
@@ -22,20 +19,20 @@ PREDICT, PREVIEW = "/api/predict", "/api/classes/preview"
 
 
 @pytest.fixture(scope="module")
-def live(model) -> LiveModel:
+def live(model):
     return LiveModel(model)
 
 
 @pytest.fixture(scope="module")
-def send(live: LiveModel) -> Any:
+def send(live):
     app = make_app(live, token=TOKEN, hosts=["studio"])
 
-    async def request(path: str, body: bytes, headers: dict[str, str], method: str) -> httpx.Response:
+    async def request(path, body, headers, method):
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://studio") as client:
             return await client.request(method, path, content=body, headers=headers)
 
-    def sent(path: str, body: Any, method: str = "POST", **headers: str) -> tuple[int, Any]:
+    def sent(path, body, method="POST", **headers):
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         merged = HEADERS | {name.replace("_", "-"): value for name, value in headers.items()}
         answer = asyncio.run(request(path, content, merged, method))

@@ -1,21 +1,16 @@
 """The simulations of `benchmarks/promises.py`, with fewer draws."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from scipy.stats import binom
 
 
 @pytest.fixture(scope="session")
-def simulations() -> ModuleType:
+def simulations():
     path = Path(__file__).parents[2] / "benchmarks" / "promises.py"
     spec = importlib.util.spec_from_file_location("promises_simulations", path)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -25,7 +20,7 @@ def simulations() -> ModuleType:
 def least():
     """Quantile 0.001 of the observed rate in `repeats` draws with a true `rate`."""
 
-    def smallest(rate: float, repeats: int) -> float:
+    def smallest(rate, repeats):
         return float(binom.ppf(1e-3, repeats, rate)) / repeats
 
     return smallest

@@ -1,7 +1,5 @@
 """Calibration errors: those of calibrated probabilities are due to chance, others are found."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Minimum accuracy chosen on one draw of samples, measured on other samples of the same classes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import binom

@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 
 from cosmo.experts.pair import ExpertPair, fit_seen_expert
+from cosmo.experts.transforms import transformed
 from cosmo.gates import Gate
 
 # Chosen on training rows of the CLINC intents, with 30 of 100 seen classes promoted: of the weights of 1, 4,
@@ -28,16 +29,8 @@ _FREEDOM = 10  # C of the new class, relative to that of the others
 class ExemplarBuffer:
     """Exemplar buffer used by `promote`: a few training rows of each seen class.
 
-    Parameters
-    ----------
-    rows : array of shape (n_rows, n_features)
-        In half precision where that is precise enough.
-    codes : array of int, shape (n_rows,)
-        Class of each row, a position among the seen classes.
-    counts : array of int, shape (n_seen,)
-        Number of training rows of each class.
-    per_class : int
-        Largest number of rows of a class.
+    `rows` are in half precision where that is precise enough; `codes` are positions among the seen classes;
+    `counts` has the number of training rows of each class, `per_class` the largest number that is kept.
     """
 
     rows: NDArray[Any]
@@ -105,6 +98,7 @@ def promote(
     its description, too; see `with_promoted`.
     """
     n_seen = len(experts.seen_classes)
+    X, others = transformed(X, experts.transform), transformed(others, experts.transform)
     if can_add_class(experts.seen):
         seen = add_class(experts.seen, X, others, weights)
     else:

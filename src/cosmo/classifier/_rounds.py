@@ -5,9 +5,10 @@ their outputs on held-out samples give the temperatures of both, the gate and th
 
 Experts that are fitted on all classes have other scores than those of the rounds: an expert that knows more
 classes favours its training classes less. So each round also fits the unseen expert with half of the
-held-out classes among its training classes. The gate's bias and the unseen expert's temperature, on the same
-samples and among the same classes, change from one fit to the other; the change is extrapolated, linearly in
-the inverse number of training classes, to all of them.
+held-out classes among its training classes. The gate's bias and slope and the unseen expert's temperature, on
+the same samples and among the same classes, change from one fit to the other. The change of bias and
+temperature is extrapolated, linearly in the inverse number of training classes, to all of them; that of the
+slope, which varies more, counts as measured.
 """
 
 from __future__ import annotations
@@ -27,18 +28,20 @@ from sklearn.base import BaseEstimator, clone
 from cosmo._core.cache import Cache
 from cosmo._core.validation import encode_labels
 from cosmo.classifier.combinations import GatedMixture, Outputs
+from cosmo.classifier.rejection import Rejection, fit_rejection
 from cosmo.data.rounds import Round, deployment_rounds, groups_of
 from cosmo.data.splits import HoldOut
 from cosmo.experts.base import UnseenExpert
-from cosmo.experts.pair import ExpertPair, fit_seen_expert, seen_logits
+from cosmo.experts.pair import ExpertPair, fit_seen_expert, seen_logits, squared_distance
 from cosmo.gates.calibrated import CalibratedGate
-from cosmo.mixture.confidences import Temperatures, calibrated, pooled_temperature
+from cosmo.mixture.confidences import Temperatures, calibrated, pooled_temperature, support
 from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary
 
 logger = logging.getLogger(__name__)
 
 Codes = NDArray[np.intp]
 _SLOW_ROUNDS = 3  # for experts that are slow to train
+_RANDOM_CLASSES = 0.05  # whose labels are random, among those from which a temperature is fitted
 _FEWEST = 5  # classes offered together, below which the trend of the temperature is mostly noise
 
 
@@ -49,7 +52,8 @@ class Scores(NamedTuple):
     unseen: Codes
     logits: NDArray[np.float32]  # of the seen expert, a column for each class in `seen`
     scores: NDArray[np.float32]  # of the unseen expert, columns [seen | unseen]
-    target: Codes  # columns
+    target: Codes  # columns; one more for classes without a description
+    distance: NDArray[np.float64]  # of the rows to the centre of the training rows, squared
 
     def outputs(self, temperatures: Temperatures) -> ExpertOutputs:
         """Return the calibrated outputs."""
@@ -63,6 +67,15 @@ class Scores(NamedTuple):
             target=self.target,
         )
 
+    def support(self, temperatures: Temperatures) -> NDArray[np.float64]:
+        """Return the inputs of the score by which samples are rejected."""
+        return support(self.logits, self.scores[:, len(self.seen) :], self.distance, temperatures)
+
+    def own(self, temperatures: Temperatures) -> NDArray[np.float64]:
+        """Return the probability of the true class within its domain."""
+        seen, unseen, _ = calibrated(self.logits, self.scores, temperatures)
+        return np.hstack([seen, unseen])[np.arange(len(seen)), self.target].astype(np.float64)
+
     def weights(self) -> NDArray[np.float64]:
         """Return a weight for each row, so that all classes count the same."""
         rows: NDArray[np.float64] = 1 / np.bincount(self.target)[self.target]
@@ -70,12 +83,16 @@ class Scores(NamedTuple):
 
 
 class RoundScores(NamedTuple):
-    """Scores of one round: by groups, and by halves with the expert of the round and that of the half."""
+    """Scores of one round: by groups, and by halves with the expert of the round and that of the half.
+
+    `undescribed` has the rows of classes that are not offered, too.
+    """
 
     groups: list[Scores]
     before: list[Scores]
     after: list[Scores]
     n_classes: tuple[int, int]  # of the training of both
+    undescribed: list[Scores]
 
 
 class Calibration(NamedTuple):
@@ -101,24 +118,8 @@ def fit_calibrated(
 ) -> tuple[ExpertPair, GatedMixture, Outputs]:
     """Return the fitted experts, the mixture, and the outputs of all rounds.
 
-    Parameters
-    ----------
-    seen, unseen
-        Unfitted experts.
-    X, y
-        All training rows and their classes.
-    table : DataFrame
-        A row for each class, seen and unseen; those of unseen classes may not influence a choice.
-    held : HoldOut
-        Rows on which the parameters of `unseen` are chosen, once.
-    n_rounds : int, optional
-        See `deployment_rounds`; by default 3 for experts that are slow to train.
-    n_jobs : int, optional
-        Rounds that run at the same time, as in joblib.
-    seed : int, default=0
-        Seed of the rounds.
-    cache : Cache, optional
-        Stores the choice of parameters.
+    Unseen classes of `table` may not influence a choice. The parameters of `unseen` are chosen once, on
+    `held`.
     """
     # By first appearance, so that neither names nor the order of the table matter.
     codes, classes = pd.factorize(y)
@@ -133,9 +134,12 @@ def fit_calibrated(
     )
     scores = run_rounds(seen, chosen, X, y, codes, known, rounds, n_jobs=n_jobs)
     calibration = calibrate(scores, np.argsort(np.argsort(table.index.get_indexer(classes))))
+    if not calibration.mixture.validation_point_.acc_h > 0:
+        message = "%d seen classes are too few to fit the gate: the model may predict seen classes only"
+        logger.warning(message, len(known))
     logger.info("fitting both experts on all %d rows", len(X))
     pair = ExpertPair.fit(seen, chosen, X, y, table)
-    pair = replace(pair, temperatures=calibration.temperatures)
+    pair = replace(pair, temperatures=calibration.temperatures, centre=X.mean(axis=0))
     return pair, calibration.mixture, calibration.validation
 
 
@@ -152,17 +156,8 @@ def run_rounds(
 ) -> list[RoundScores]:
     """Fit both experts in each round and return their scores on its held-out rows.
 
-    Parameters
-    ----------
-    seen, unseen
-        Unfitted experts; all parameters of `unseen` are decided.
-    X, y, codes
-        Training rows, their classes, and these as rows of `descriptions`.
-    descriptions : DataFrame
-        A row for each seen class.
-    rounds : sequence of Round
-    n_jobs : int, optional
-        Rounds that run at the same time, as in joblib.
+    All parameters of `unseen` are decided; `codes` are the classes as rows of `descriptions`, the seen
+    classes.
     """
     tasks = (delayed(_run_round)(seen, unseen, X, y, codes, descriptions, one) for one in rounds)
     start, results = time.monotonic(), []
@@ -189,6 +184,7 @@ def _run_round(
 ) -> RoundScores:
     train, rows = one.held.seen_train, one.held.gzsl_val
     known, target = np.unique(codes[train]), codes[rows]
+    distance = squared_distance(X[rows], X[train].mean(axis=0))
     logits = seen_logits(fit_seen_expert(seen, X[train], codes[train]), X[rows])
 
     def score(train: Codes) -> NDArray[np.float32]:
@@ -197,16 +193,20 @@ def _run_round(
             return np.zeros((len(rows), len(descriptions)), dtype=np.float32)
         return clone(unseen).fit(X[train], y[train], descriptions).scores(X[rows], descriptions)
 
-    def part(scores: NDArray[np.float32], offered: Codes, seen_rows: Codes) -> Scores:
-        kept = np.concatenate([seen_rows, np.flatnonzero(np.isin(target, offered))])
+    def part(scores: NDArray[np.float32], offered: Codes, seen_rows: Codes, unseen: Codes) -> Scores:
+        kept = np.concatenate([seen_rows, np.flatnonzero(np.isin(target, unseen))])
         both = np.concatenate([known, offered])
         columns = pd.Index(both).get_indexer(target[kept])
-        return Scores(known, offered, logits[kept], scores[np.ix_(kept, both)], columns)
+        columns[columns < 0] = len(both)
+        return Scores(known, offered, logits[kept], scores[np.ix_(kept, both)], columns, distance[kept])
 
-    def parts(scores: NDArray[np.float32], groups: list[Codes]) -> list[Scores]:
+    def parts(scores: NDArray[np.float32], groups: list[Codes], others: Codes | None = None) -> list[Scores]:
         # Rows of seen classes are dealt out, so that each counts once.
-        seen_rows = np.arange(len(one.held.seen_val))
-        return [part(scores, group, seen_rows[k :: len(groups)]) for k, group in enumerate(groups)]
+        rows = np.arange(len(one.held.seen_val))
+        return [
+            part(scores, group, rows[k :: len(groups)], group if others is None else others)
+            for k, group in enumerate(groups)
+        ]
 
     scores = score(train)
     before: list[Scores] = []
@@ -216,18 +216,17 @@ def _run_round(
         groups = groups_of(half.classes, size)
         before += parts(scores, groups)
         after += parts(score(half.train), groups)
+    held = np.concatenate(one.groups)
+    some = one.groups if len(one.groups) > 1 else [part for part in np.array_split(held, 2) if len(part)]
+    undescribed = parts(scores, some, held) if len(some) > 1 else []
     n_more = len(descriptions) - len(one.halves[0].classes) if one.halves else len(known)
-    return RoundScores(parts(scores, one.groups), before, after, (len(known), n_more))
+    return RoundScores(parts(scores, one.groups), before, after, (len(known), n_more), undescribed)
 
 
 def calibrate(rounds: Sequence[RoundScores], columns: Codes) -> Calibration:
     """Fit temperatures and gate, and choose the point of best Acc_H, on the scores of all rounds.
 
-    Parameters
-    ----------
-    rounds : sequence of RoundScores
-    columns : array of int, shape (n_seen,)
-        Position of each class in the order of the validation outputs.
+    `columns` has the position of each class in the order of the validation outputs.
     """
     groups = [group for one in rounds for group in one.groups]
     temperatures = fit_temperatures(groups)
@@ -239,16 +238,41 @@ def calibrate(rounds: Sequence[RoundScores], columns: Codes) -> Calibration:
     mixture.gate_ = gate
     validation = pool([mixture.summary(one) for one in outputs], groups, columns)
     mixture.operate_at(validation)
+    mixture.rejection_ = _rejection(rounds, temperatures)
     trend = _Trend(rounds, len(columns))
     if trend.known:
         if trend.size >= _FEWEST:
-            logs = trend.extrapolated(lambda parts: float(np.log(_unseen_temperature(parts))))
+            logs = trend.factor * trend.change(lambda parts: np.log(_unseen_temperature(parts)))
             temperatures = temperatures._replace(unseen=float(temperatures.unseen * np.exp(logs)))
-        change = trend.extrapolated(lambda parts: gate.bias_on([p.outputs(temperatures) for p in parts]))
-        gate.bias_ += change
+        slope, change = trend.change(
+            lambda parts: gate.correction_on([p.outputs(temperatures) for p in parts])
+        )
+        change *= trend.factor
+        factor = np.exp(slope * min(trend.factor, 1))
+        gate.weights_, gate.bias_ = factor * gate.weights_, float(factor * (gate.bias_ + change))
         spread = float(np.hypot(spread, change / 2))
     gate.bias_error_ = spread
     return Calibration(temperatures, mixture, validation)
+
+
+def _rejection(rounds: Sequence[RoundScores], temperatures: Temperatures) -> Rejection | None:
+    """Return the score by which samples are rejected; None if no class can be without a description."""
+    some, groups = (
+        [part for one in rounds for part in getattr(one, name)] for name in ("undescribed", "groups")
+    )
+    if not some:
+        return None
+    ends = [np.array([len(one.seen), len(one.seen) + len(one.unseen)]) for one in some]
+    return fit_rejection(
+        np.concatenate([one.support(temperatures) for one in some]),
+        np.concatenate(
+            [np.searchsorted(end, one.target, side="right") for end, one in zip(ends, some, strict=True)]
+        ),
+        np.concatenate([one.weights() for one in some]),
+        np.concatenate([one.support(temperatures) for one in groups]),
+        np.concatenate([one.own(temperatures) for one in groups]),
+        len(groups[0].seen) + len(groups[0].unseen),
+    )
 
 
 def fit_temperatures(groups: Sequence[Scores]) -> Temperatures:
@@ -269,11 +293,13 @@ def _by_domain(groups: Sequence[Scores], *, unseen: bool = False) -> Iterator[tu
 
 
 def _unseen_temperature(groups: Sequence[Scores]) -> float:
+    """Return the temperature among unseen classes; few classes may lack those that are hard to tell apart."""
     return pooled_temperature(
         [
             (one.scores[u, len(one.seen) :], one.target[u] - len(one.seen), one.weights()[u])
             for one, u in _by_domain(groups, unseen=True)
-        ]
+        ],
+        _RANDOM_CLASSES / len(np.unique(np.concatenate([one.unseen for one in groups]))),
     )
 
 
@@ -289,9 +315,9 @@ class _Trend:
         # From the first number of classes to all, relative to that from the first to the second.
         self.factor = (first - 1 / n_classes) / (first - second) if first != second else 0.0
 
-    def extrapolated(self, quantity: Callable[[Sequence[Scores]], float]) -> float:
-        """Return the change of a quantity from the experts of the rounds to those of all classes."""
-        return self.factor * (quantity(self.after) - quantity(self.before))
+    def change(self, quantity: Callable[[Sequence[Scores]], Any]) -> Any:
+        """Return the change of a quantity from the first number of classes to the second."""
+        return quantity(self.after) - quantity(self.before)
 
 
 def pool(summaries: Sequence[OutputsSummary], groups: Sequence[Scores], columns: Codes) -> OutputsSummary:

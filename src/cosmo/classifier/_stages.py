@@ -32,20 +32,7 @@ def fit_paper(
 ) -> tuple[ExpertPair, GatedMixture, Outputs]:
     """Return the experts fitted on all rows, the fitted mixture, and the outputs on GZSL-Val.
 
-    Parameters
-    ----------
-    mixture : GatedMixture
-        Unfitted. Its gate is fitted on all hold-outs, its operating point chosen on the first.
-    seen, unseen
-        Unfitted experts.
-    X, y
-        All training rows and their classes.
-    table : DataFrame
-        A row for each class, seen and unseen.
-    holds : sequence of HoldOut
-        The first is that of the validation stage; the others are for the gate.
-    cache : Cache, optional
-        Stores the choice of parameters.
+    The gate is fitted on all hold-outs; the operating point is chosen on the first, the validation stage.
     """
     gate = mixture.gate
     assert gate is not None

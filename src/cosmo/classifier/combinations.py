@@ -25,15 +25,6 @@ from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary
 from cosmo.mixture.smoothing import Smoothing, check_smoothing, combine, gate_belief, tie_log_odds
 
-__all__ = [
-    "PRIOR_WEIGHTS",
-    "SOFTNESSES",
-    "Combination",
-    "GatedMixture",
-    "OperatingPoint",
-    "Outputs",
-]
-
 Outputs = ExpertOutputs | OutputsSummary
 
 SOFTNESSES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -134,12 +125,8 @@ class GatedMixture(Combination):
     def fit(self, outputs: ExpertOutputs, *others: ExpertOutputs) -> Self:
         """Fit the gate on Gating-Train, then choose the point of best Acc_H on all rows.
 
-        Parameters
-        ----------
-        outputs : ExpertOutputs
-            Labelled outputs on GZSL-Val, of experts that were not trained on these rows.
-        others : ExpertOutputs
-            The same for other hold-outs, see `further_folds`; used to fit the gate.
+        `outputs` are labelled outputs on GZSL-Val, of experts that were not trained on these rows; `others`
+        are the same for other hold-outs, see `further_folds`, used to fit the gate.
         """
         self.fit_gate(outputs, *others)
         return self.operate_at(outputs)
@@ -179,18 +166,11 @@ class GatedMixture(Combination):
         min_unseen: float = 0.0,
         confidence: float | None = None,
     ) -> Self:
-        """Choose the operating point: the best Acc_H on `outputs` that keeps the floors.
+        """Choose the operating point: the best Acc_H on labelled `outputs` that keeps the floors.
 
-        Softness and prior weight are searched over their values, the threshold exactly.
-
-        Parameters
-        ----------
-        outputs : ExpertOutputs or OutputsSummary
-            Labelled.
-        min_seen, min_unseen : float, default=0
-        confidence : float, optional
-            Probability with which each floor holds on other samples of the same classes. By default the
-            floors hold on `outputs` itself.
+        Softness and prior weight are searched over their values, the threshold exactly. `confidence` is the
+        probability with which each floor holds on other samples of the same classes; by default the floors
+        hold on `outputs` itself.
         """
         if confidence is not None:
             rows = np.bincount(outputs.labels, minlength=outputs.n_seen + outputs.n_unseen)

@@ -1,8 +1,10 @@
 """Expected accuracies on test, with intervals that allow for new classes.
 
 The hold-out rounds give one accuracy for each class in the role of an unseen one. Other unseen classes are
-like draws from them, and as many are drawn as the task has. Seen classes stay the same, with other rows. The
-gate may be wrong by a constant, which the rounds show, too: it moves both accuracies in opposite directions.
+like draws from them, and as many are drawn as the task has; where it has more than the rounds offer together,
+more of their accuracies are unknown. Seen classes stay the same, with other rows and other classes beside
+them. The gate may be wrong by a constant, which the rounds show, too: it moves both accuracies in opposite
+directions.
 """
 
 from __future__ import annotations
@@ -13,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from cosmo.data.rounds import offered_together
 from cosmo.metrics.accuracy import GZSLScores, Interval, harmonic_mean
 from cosmo.mixture.outputs import OutputsSummary
-
-__all__ = ["ExpectedScores", "expected_scores"]
 
 _BIASES = 20
 _DRAWS = 200  # for each bias
@@ -86,6 +87,7 @@ class _ClassAccuracy:
         target, n = validation.target, validation.n_seen + validation.n_unseen
         right = np.bincount(target, weights=(guess == target).astype(np.float64), minlength=n)
         rows = np.bincount(target, minlength=n)
+        self.n_seen = validation.n_seen
         self.parts = {}
         for domain, part in (("seen", slice(validation.n_seen)), ("unseen", slice(validation.n_seen, None))):
             with_rows = rows[part] > 0
@@ -97,21 +99,26 @@ class _ClassAccuracy:
         return float((right / rows).mean())
 
     def other_rows(self, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw the mean accuracy of the seen classes on as many other rows."""
+        """Draw the mean accuracy of the seen classes on as many other rows, beside other classes."""
         right, rows = self.parts["seen"]
         accuracy = rng.beta(right + 0.5, rows - right + 0.5, size=(_DRAWS, len(rows)))
         # Jeffreys' prior adds half a row on each side; its effect on the mean is taken back.
         accuracy += (right / rows - (right + 0.5) / (rows + 1)).mean()
-        means: NDArray[np.float64] = (rng.binomial(rows, np.clip(accuracy, 0, 1)) / rows).mean(axis=1)
+        drawn = rng.binomial(rows, np.clip(accuracy, 0, 1)) / rows
+        # Other competitors change the accuracy of each class; their spread stands for that of the changes.
+        weights = rng.dirichlet(np.ones(len(rows)), size=_DRAWS)
+        means: NDArray[np.float64] = (weights * drawn).sum(axis=1)
         return means
 
     def other_classes(self, n_unseen: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw the mean accuracy of other unseen classes, whose distribution is itself uncertain.
 
-        One class of any accuracy is added to the held-out ones, so that few of them give a wide interval.
+        One class of any accuracy is added to the held-out ones, so that few of them give a wide interval;
+        more of them if the task has more unseen classes than any round can offer.
         """
         right, rows = self.parts["unseen"]
-        weights = rng.dirichlet(np.ones(len(rows) + 1), size=_DRAWS)
+        unknown = n_unseen / offered_together(self.n_seen, n_unseen)
+        weights = rng.dirichlet(np.append(np.ones(len(rows)), max(1, unknown)), size=_DRAWS)
         counts = rng.multinomial(n_unseen, weights)
         total = counts[:, :-1] @ (right / rows)
         any_accuracy = np.array([rng.random(n).sum() for n in counts[:, -1]])

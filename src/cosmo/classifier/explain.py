@@ -13,8 +13,6 @@ from cosmo.classifier.combinations import GatedMixture
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.smoothing import smooth
 
-__all__ = ["Explanation", "explain"]
-
 
 @dataclass(frozen=True, eq=False)
 class Explanation:

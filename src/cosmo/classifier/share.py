@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from cosmo.mixture.outputs import OutputsSummary
 
-__all__ = ["ShareEstimate", "estimate_share", "likeliest_share"]
-
 _BINS = 200  # of log-odds
 _DRAWS = 200  # batches for each share
 _SHARES = np.concatenate([[0, 0.005, 0.01, 0.02, 0.03], np.arange(0.05, 1, 0.05), [0.98, 0.99, 1]])
@@ -46,12 +44,8 @@ class ShareEstimate(NamedTuple):
 def likeliest_share(log_odds: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the share of largest likelihood of each batch.
 
-    Parameters
-    ----------
-    log_odds : array of shape (n_values,) or (n_batches, n_values)
-        Of "unseen" at equal prior.
-    counts : array of shape (n_batches, n_values)
-        How many samples of each batch have each value.
+    `log_odds` of "unseen", at equal prior, are of shape (n_values,) or (n_batches, n_values); `counts` has
+    how many samples of each batch have each value.
 
     Examples
     --------

@@ -14,8 +14,6 @@ from cosmo.gates.baselines import MaxSoftmaxGate, NoveltyGate
 from cosmo.gates.confidence import ConfidenceGate
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = ["WAYS", "CalibratedStacking", "make_way"]
-
 
 class CalibratedStacking(Combination):
     """The unseen expert alone, with a constant subtracted from its scores of seen classes.

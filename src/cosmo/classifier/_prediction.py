@@ -1,0 +1,137 @@
+"""Predictions of the estimator, in blocks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from cosmo._core.threads import blas_threads
+from cosmo._core.validation import as_class_index, encode_labels
+from cosmo.classifier._input import validated
+from cosmo.classifier.combinations import GatedMixture
+from cosmo.classifier.explain import Explanation, explain
+from cosmo.experts.pair import ExpertPair
+from cosmo.metrics.accuracy import harmonic_mean, per_class_accuracy
+from cosmo.mixture.outputs import ExpertOutputs
+
+# Rows per block: probabilities of a block stay in the processor's cache, or in reused memory.
+_ROWS, _CELLS = 2048, 2**21
+
+
+class Predictor:
+    """Methods of `Cosmo` that predict."""
+
+    experts_: ExpertPair
+    combination_: GatedMixture
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """All described classes, in the order of the table."""
+        return self.experts_.descriptions.index.to_numpy()
+
+    seen_classes_ = property(lambda self: self.experts_.seen_classes, doc="Classes with samples.")
+    unseen_classes_ = property(lambda self: self.experts_.unseen_classes, doc="Classes without samples.")
+
+    def outputs(self, X: ArrayLike, y: Iterable[Hashable] | None = None) -> ExpertOutputs:
+        """Return the outputs of both experts for `X`; with `y`, labelled for curves and metrics."""
+        features = self._check_rows(X)
+        with blas_threads(features.size):
+            return self.experts_.outputs(features, y)
+
+    def _check_rows(self, X: ArrayLike) -> NDArray[np.float32]:
+        check_is_fitted(self, "experts_")
+        features: NDArray[np.float32] = validated(self, X)
+        return features
+
+    def _check_for_prediction(self, X: ArrayLike) -> NDArray[np.float32]:
+        check_is_fitted(self, "experts_")
+        # A linear unseen expert shows values that are not finite; scanning for them takes time.
+        features: NDArray[np.float32] = validated(self, X, finite=not self.experts_.linear)
+        return features
+
+    def _predictions(self, features: NDArray[np.float32]) -> Iterator[ExpertOutputs]:
+        """Yield the experts' predictions for consecutive blocks of rows."""
+        most = max(1, min(_ROWS, _CELLS // len(self.experts_.classes)))
+        step = -(-len(features) // -(-len(features) // most))
+        for first in range(0, len(features), step):
+            try:
+                with blas_threads(features.size):
+                    outputs = self.experts_.predictions(features[first : first + step])
+            except ValueError:
+                self._check_rows(features)
+                raise
+            yield outputs
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the class of each sample, among seen and unseen classes.
+
+        The last digits of probabilities, and predictions in case of a tie, may depend on the batch.
+        """
+        features = self._check_for_prediction(X)
+        columns = [self.combination_.predict(outputs) for outputs in self._predictions(features)]
+        return self.experts_.classes.to_numpy()[np.concatenate(columns)]
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the distribution over `classes_` for each sample; its argmax is the prediction."""
+        features, start = self._check_for_prediction(X), 0
+        proba = np.empty((len(features), len(self.experts_.classes)))
+        for outputs in self._predictions(features):
+            scores = self.combination_.scores(outputs)
+            if self.combination_.smoothing == "adaptive":  # Others sum to one.
+                scores /= np.einsum("ij->i", scores)[:, None]  # Faster than `sum` of short rows.
+            block = proba[start : start + len(scores)]
+            np.take(scores, self.experts_.columns, axis=1, out=block, mode="clip")  # Without a buffer.
+            start += len(scores)
+        return proba
+
+    def predict_top(
+        self, X: ArrayLike, top: int = 3
+    ) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
+        """Return the most probable classes of each sample, best first, and `p(S)` of the gate.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+        top : int, default=3
+            Number of classes, at most all.
+
+        Returns
+        -------
+        labels, probabilities : arrays of shape (n_samples, top)
+        p_seen : array of shape (n_samples,)
+        """
+        features, classes = self._check_for_prediction(X), self.experts_.classes.to_numpy()
+        blocks = []
+        for outputs in self._predictions(features):
+            scores = self.combination_.scores(outputs)
+            mass, each = scores.sum(axis=1), np.arange(len(scores))
+            columns = np.empty((len(scores), min(top, len(classes))), dtype=np.intp)
+            proba = np.empty(columns.shape)
+            for k in range(columns.shape[1]):  # A few maxima cost less than a sort.
+                columns[:, k] = scores.argmax(axis=1)
+                proba[:, k] = scores[each, columns[:, k]] / mass
+                scores[each, columns[:, k]] = -1
+            blocks.append((classes[columns], proba, 1 - self.combination_.belief(outputs)))
+        labels, probabilities, p_seen = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        return labels, probabilities, p_seen
+
+    def score(self, X: ArrayLike, y: Iterable[Hashable]) -> float:
+        """Return Acc_H over the classes present in `y`.
+
+        If `y` has samples of one kind only, it is the per-class accuracy of that kind.
+        """
+        truth, guess = as_class_index(y), self.predict(X)
+        encode_labels(truth, self.experts_.descriptions.index, name="y")
+        present = truth.unique()
+        is_seen = present.isin(self.seen_classes_)
+        domains = [classes for classes in (present[is_seen], present[~is_seen]) if len(classes)]
+        parts = [per_class_accuracy(truth, guess, classes) for classes in domains]
+        return harmonic_mean(*parts) if len(parts) == 2 else parts[0]
+
+    def explain(self, X: ArrayLike) -> Explanation:
+        """Return every step from the experts to the prediction, for each sample."""
+        return explain(self.combination_, self.outputs(X))

@@ -1,0 +1,248 @@
+"""Choice of the feature transform and of both experts on held-out classes, for `"auto"`."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from cosmo._core.cache import Cache
+from cosmo.data.splits import HoldOut
+from cosmo.experts import (
+    ESZSL,
+    Discriminant,
+    EnsembleExpert,
+    GaussianExpert,
+    SimilarityExpert,
+    UnseenExpert,
+    make_seen_expert,
+    make_unseen_expert,
+)
+from cosmo.experts.pair import fit_seen_expert
+from cosmo.experts.seen import SoftmaxRegression
+from cosmo.experts.transforms import transformed
+from cosmo.metrics.accuracy import class_accuracy, harmonic_mean
+from cosmo.mixture.smoothing import fit_temperature
+
+logger = logging.getLogger(__name__)
+
+AUTO = "auto"
+Rows = NDArray[np.float32]
+_RATE = 1e10  # operations per second, for the estimate of costs: one thread of an ordinary processor
+_SHRINKAGES = (0.05, 0.1, 0.2, 0.4)
+_PENALTIES = (10.0, 100.0)  # C of the logistic regression times the variance of a row
+
+
+class Choice(NamedTuple):
+    """What was chosen, and the accuracies behind it.
+
+    `board` has a row for each candidate, in the order in which they were compared: its role, its name, its
+    transform, and its accuracy in percent.
+    """
+
+    transform: str
+    seen: str
+    unseen: str
+    board: list[tuple[str, str, str, float]]
+
+    def table(self) -> pd.DataFrame:
+        """Return the leaderboard."""
+        return pd.DataFrame(self.board, columns=["role", "candidate", "transform", "accuracy"])
+
+    def rows(self) -> list[str]:
+        """Return the candidates of each role as lines, best first."""
+        ranked = sorted(self.board, key=lambda row: (row[0], -row[3]))
+        return [f"{role} {value:.1f} %: {name}, transform {how}" for role, name, how, value in ranked]
+
+    def __str__(self) -> str:
+        return f"transform {self.transform}; seen expert {self.seen}; unseen expert {self.unseen}"
+
+
+def named_experts(seen: str, unseen: str) -> dict[str, Any]:
+    """Return the parameters `seen` and `unseen` of `Cosmo` by names of experts, or "auto"."""
+    return {
+        "seen": seen if seen == AUTO else make_seen_expert(seen),
+        "unseen": unseen if unseen == AUTO else make_unseen_expert(unseen),
+    }
+
+
+def choose(
+    X: Rows,
+    y: pd.Index,
+    table: pd.DataFrame,
+    held: HoldOut,
+    *,
+    seen: Any,
+    unseen: UnseenExpert | str,
+    transform: str | None = None,
+    budget: float = 60.0,
+    cache: Cache | None = None,
+) -> tuple[str, Any, UnseenExpert, Choice]:
+    """Return the transform, the seen and the unseen expert, and the choice that was made.
+
+    Unseen experts are compared by per-class accuracy on held-out classes, among these; seen experts on other
+    rows of the remaining classes. The transform is that of the best harmonic mean of the simplest two.
+
+    Parameters
+    ----------
+    X, y
+        Training rows and their classes.
+    table : DataFrame
+        A row for each class in `y` and for no other.
+    held : HoldOut
+    seen, unseen
+        "auto", or an expert that is kept.
+    transform : str, optional
+        Kept if it is given.
+    budget : float, default=60.0
+        Seconds of one thread for all candidates. Costs are estimated from sizes, so that equal data give
+        equal choices; the first candidate of each role is always tried.
+    cache : Cache, optional
+        Stores the choice of parameters.
+    """
+    contest = _Contest(X, y, table, held, budget, cache)
+    names = _transforms(X) if transform is None else [transform]
+    simple: dict[str, tuple[UnseenExpert | None, float]] = {}
+    for name in names:
+        if simple and not contest.affords(contest.cost_of_gaussian):
+            continue
+        expert = contest.unseen(GaussianExpert(), name) if unseen == AUTO else None
+        if len(names) > 1 or seen == AUTO:
+            contest.seen(Discriminant(), name)
+        simple[name] = expert, harmonic_mean(*contest.latest(name))
+    best = max(simple, key=lambda name: simple[name][1])
+    if unseen == AUTO:
+        unseen = contest.best_unseen(best, simple[best][0])
+    if seen == AUTO:
+        seen = contest.best_seen(best)
+    assert isinstance(unseen, UnseenExpert), "chosen above"
+    choice = Choice(best, _name(seen), _name(unseen), contest.board)
+    logger.info("chosen: %s", choice)
+    return best, clone(seen), unseen, choice
+
+
+def _transforms(X: Rows) -> list[str]:
+    lengths = np.linalg.norm(X, axis=1)
+    varied = lengths.std() > 1e-3 * lengths.mean()
+    return ["none", *(["roots"] if X.min() >= 0 else []), *(["unit"] if varied else [])]
+
+
+class _Contest:
+    """Candidates on one hold-out."""
+
+    def __init__(
+        self, X: Rows, y: pd.Index, table: pd.DataFrame, held: HoldOut, budget: float, cache: Cache | None
+    ) -> None:
+        self.X, self.y, self.table, self.held, self.cache = X, y, table, held, cache
+        self.left, self.board = budget, list[tuple[str, str, str, float]]()
+        n, d, k = len(held.seen_train), X.shape[1], len(table)
+        self.cost_of_gaussian = (2 * n * d**2 + 20 * d**3 + 200 * n * d * k / 2) / _RATE
+        self.cost_of_logistic = 400 * n * d * k / _RATE
+        self.seen_experts: list[tuple[Any, float]] = []
+        self._rows: tuple[str, Rows] = ("none", X)
+
+    def rows(self, transform: str) -> Rows:
+        """Return all rows, transformed."""
+        if self._rows[0] != transform:
+            self._rows = transform, transformed(self.X, transform)
+        return self._rows[1]
+
+    def affords(self, cost: float) -> bool:
+        """Subtract the cost and return True if the budget has room for it."""
+        if cost > self.left:
+            return False
+        self.left -= cost
+        return True
+
+    def latest(self, transform: str) -> list[float]:
+        """Return the last accuracy of each role with a transform."""
+        last = {role: value for role, _, name, value in self.board if name == transform}
+        return [last.get(role, next(iter(last.values()), 0.0)) for role in ("unseen", "seen")]
+
+    def add(self, role: str, expert: Any, transform: str, accuracy: float) -> float:
+        """Add a row to the board."""
+        self.board.append((role, _name(expert), transform, round(100 * accuracy, 2)))
+        logger.info("%s expert %s, transform %s: %.1f %%", *self.board[-1])
+        return accuracy
+
+    def unseen(self, expert: UnseenExpert, transform: str) -> UnseenExpert:
+        """Return an unseen expert with its parameters chosen."""
+        X, held = self.rows(transform), self.held
+        chosen = expert.select(X, self.y, self.table, held, cache=self.cache)
+        chosen.accuracy_ = self._accuracy_of(self._scores(chosen, X))
+        self.add("unseen", chosen, transform, chosen.accuracy_)
+        return chosen
+
+    def _scores(self, expert: UnseenExpert, X: Rows) -> Rows:
+        """Return scores of the held-out rows among the held-out classes."""
+        classes = self.y[self.held.unseen_val].unique()
+        return expert.scores(X[self.held.unseen_val], self.table.loc[classes])
+
+    def _accuracy_of(self, scores: Rows) -> float:
+        codes = pd.factorize(self.y[self.held.unseen_val])[0]
+        return class_accuracy(codes, scores.argmax(axis=1), scores.shape[1])
+
+    def best_unseen(self, transform: str, first: UnseenExpert | None) -> UnseenExpert:
+        """Return the best of all unseen experts and of the means of the best two and three."""
+        assert first is not None, "compared with each transform"
+        experts = [first]
+        others = [ESZSL()]
+        if self.X.shape[1] == self.table.shape[1]:  # Maybe embeddings by one encoder.
+            others.append(SimilarityExpert())
+        for other in others:
+            if self.affords(self.cost_of_gaussian):
+                experts.append(self.unseen(other, transform))
+        experts.sort(key=lambda one: -one.accuracy_)
+        best, X = experts[0], self.rows(transform)
+        scores = [self._scores(one, X) / one.temperature for one in experts]
+        for n in range(2, len(experts) + 1):
+            mean = EnsembleExpert([clone(one) for one in experts[:n]])
+            mean.accuracy_ = self.add("unseen", mean, transform, self._accuracy_of(sum(scores[:n]) / n))
+            if mean.accuracy_ > best.accuracy_:
+                best = mean
+        if best.temperature is None:
+            codes = pd.factorize(self.y[self.held.unseen_val])[0]
+            best.temperature = fit_temperature(sum(scores[: len(best.experts)]) / len(best.experts), codes)
+        return best
+
+    def seen(self, expert: Any, transform: str) -> float:
+        """Return the accuracy of a seen expert on Seen-Val."""
+        for row in self.board:
+            if row[:3] == ("seen", _name(expert), transform):
+                self.seen_experts.append((expert, row[3] / 100))
+                return row[3] / 100
+        X, held = self.rows(transform), self.held
+        codes, _ = pd.factorize(self.y[held.seen_train])
+        fitted = fit_seen_expert(expert, X[held.seen_train], codes)
+        names = pd.unique(self.y[held.seen_train])
+        target = pd.Index(names).get_indexer(self.y[held.seen_val])
+        accuracy = class_accuracy(target, fitted.predict(X[held.seen_val]), len(names))
+        self.seen_experts.append((expert, accuracy))
+        return self.add("seen", expert, transform, accuracy)
+
+    def best_seen(self, transform: str) -> Any:
+        """Return the best of logistic regression, linear discriminant analysis, and their mean."""
+        self.seen_experts.clear()
+        cost = self.cost_of_gaussian / 10
+        tried = [s for s in _SHRINKAGES if self.affords(cost)] or [Discriminant().shrinkage]
+        shrinkage = max(tried, key=lambda s: self.seen(Discriminant(s), transform))
+        rows = self.rows(transform)[self.held.seen_train]
+        variance = float(rows.var(axis=0, dtype=np.float64).sum()) or 1.0
+        values = [float(f"{c / variance:.2g}") for c in _PENALTIES]
+        values = [C for C in values if self.affords(self.cost_of_logistic)]
+        if values:
+            C = max(values, key=lambda C: self.seen(SoftmaxRegression(C, tol=1e-4), transform))
+            self.seen(Discriminant(shrinkage, logistic=C), transform)
+        return max(self.seen_experts, key=lambda pair: pair[1])[0]
+
+
+def _name(expert: Any) -> str:
+    if isinstance(expert, EnsembleExpert):
+        return "mean of " + " and ".join(map(_name, expert.experts))
+    numbers = {k: v for k, v in expert.get_params(deep=False).items() if isinstance(v, float) and v}
+    shown = ", ".join(f"{k}={v:.3g}" for k, v in numbers.items() if k not in ("temperature", "tol"))
+    return f"{type(expert).__name__}({shown})"

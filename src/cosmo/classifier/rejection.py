@@ -1,0 +1,354 @@
+"""Reject option: is a sample of any class that the model knows, and is its answer right?
+
+In the hold-out rounds some of the held-out classes are offered without a description. On their samples and
+on those of all other classes a score is fitted, larger for known classes: the evidence of a mixture of both
+experts, each increasing in its best score, minus a penalty for samples that are farther from the centre of
+the training rows than known samples are in the mean. Thresholds are quantiles of held-out samples, of each
+domain on its own, with the same weight for each class (conformal prediction by category).
+
+References
+----------
+Vovk, Gammerman & Shafer, "Algorithmic learning in a random world", Springer 2005.
+Geifman & El-Yaniv, "Selective classification for deep neural networks", NeurIPS 2017.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+from scipy.special import expit, log_softmax, logsumexp
+from scipy.stats import norm
+from sklearn.utils.validation import check_is_fitted
+
+from cosmo._core.validation import as_number
+from cosmo.classifier._operation import OperatingPoints
+from cosmo.mixture.outputs import OutputsSummary
+from cosmo.mixture.smoothing import gate_belief
+
+UNKNOWN = "unknown"
+
+Floats = NDArray[np.float64]
+
+# Chosen on CLINC, draws 100 and 101 of the classes, with the out-of-scope texts of "train" and "val".
+_DISTANCE = 0.5  # weight of the distance, relative to that of the evidence
+_CONFIDENCE = 0.95  # of the bound of the accuracy of answers
+_FEWEST = 5  # wrong answers that a bound allows for, at least
+
+
+@dataclass(frozen=True, eq=False)
+class Rejection:
+    """Score "is the sample of a known class?", with its values on the held-out samples of the rounds.
+
+    Parameters
+    ----------
+    mean, spread : arrays of shape (3,)
+        Standardise the inputs: best seen logit, best unseen score, squared distance to the centre.
+    weights : array of shape (3,)
+        None is negative.
+    biases : array of shape (2,)
+        Of the evidence for seen and for unseen classes.
+    known : array of shape (n_rows,)
+        Scores of the validation outputs.
+    own : array of shape (n_rows,)
+        Probability of the true class within its domain, of the validation outputs.
+    n_classes : int
+        Number of classes in a round.
+    """
+
+    mean: Floats
+    spread: Floats
+    weights: Floats
+    biases: Floats
+    known: Floats
+    own: Floats
+    n_classes: int
+
+    def score(self, support: Floats) -> Floats:
+        """Return the score of each sample from its inputs, shape (n_samples, 3)."""
+        rows = (support - self.mean) / self.spread
+        penalty = self.weights[2] * np.maximum(rows[:, 2], 0)
+        score: Floats = logsumexp(self.weights[:2] * rows[:, :2] + self.biases, axis=1) - penalty
+        return score
+
+    def conformity(self, support: Floats, validation: OutputsSummary) -> Floats:
+        """Return a conformal p-value for each sample: the larger of those for the two domains."""
+        score, seen, weights = self.score(support), validation.is_seen, domain_weights(validation)
+        parts = (p_values(self.known[part], weights[part], score) for part in (seen, ~seen))
+        return np.maximum(*parts)
+
+
+def domain_weights(validation: OutputsSummary) -> Floats:
+    """Return a weight for each sample: equal ones for the classes of a domain, one in total for each."""
+    weights = validation.gain.copy()
+    for domain in (validation.is_seen, ~validation.is_seen):
+        weights[domain] /= weights[domain].sum()
+    return weights
+
+
+def p_values(reference: Floats, weights: Floats, values: Floats) -> Floats:
+    """Return the weighted share of the reference values that are not larger, each new value included.
+
+    If a new value is drawn as the reference values are, the probability of a p-value of at most alpha is at
+    most alpha.
+
+    Examples
+    --------
+    >>> p_values(np.array([1.0, 2.0, 3.0]), np.full(3, 1 / 3), np.array([0.5, 2.0, 9.0]))
+    array([0.25, 0.75, 1.  ])
+    """
+    order, n = np.argsort(reference), len(reference)
+    below = np.append(0, np.cumsum(weights[order]))
+    found: Floats = (below[np.searchsorted(reference[order], values, side="right")] * n + 1) / (n + 1)
+    return found
+
+
+def among_more_classes(proba: Floats, ratio: float) -> Floats:
+    """Return probabilities of classes if their odds against them grow by a ratio of numbers of classes.
+
+    Examples
+    --------
+    >>> among_more_classes(np.array([0.5, 1.0]), 3.0)
+    array([0.25, 1.  ])
+    """
+    more: Floats = proba / (proba + (1 - proba) * ratio)
+    return more
+
+
+def fit_rejection(
+    support: Floats, domain: NDArray[np.intp], weights: Floats, known: Floats, own: Floats, n_classes: int
+) -> Rejection:
+    """Fit the score on held-out samples.
+
+    Parameters
+    ----------
+    support : array of shape (n_samples, 3)
+        Inputs, with some classes of each round without a description.
+    domain : array of int, shape (n_samples,)
+        0 for samples of seen classes, 1 for unseen ones, 2 for those of classes without a description.
+    weights : array of shape (n_samples,)
+        Within each domain.
+    known : array of shape (n_rows, 3)
+        Inputs of the validation outputs, with all descriptions.
+    own, n_classes
+        See `Rejection`.
+    """
+    totals = np.bincount(domain, weights=weights, minlength=3)
+    weights = weights / totals[domain]
+    is_known = domain < 2
+    mean, spread = _moments(support[is_known], weights[is_known])
+    spread = np.where(spread > 0, spread, 1.0)
+    rows, truth = ((support - mean) / spread)[:, :2], np.eye(3)[domain]
+
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        # The third class, "unknown", has the logit 0.
+        logits = np.column_stack([flat[:2] * rows + flat[2:], np.zeros(len(rows))])
+        log_proba = log_softmax(logits, axis=1)
+        slope = ((np.exp(log_proba) - truth) * weights[:, None])[:, :2]
+        slopes = np.concatenate([(slope * rows).sum(axis=0), slope.sum(axis=0)])
+        return -float(weights @ (log_proba * truth).sum(axis=1)), slopes
+
+    bounds = [(0.0, 100.0)] * 2 + [(None, None)] * 2
+    flat = minimize(loss, [1.0, 1.0, 0.0, 0.0], jac=True, method="L-BFGS-B", bounds=bounds).x
+    fitted = Rejection(mean, spread, np.append(flat[:2], 0.0), flat[2:], own, own, n_classes)
+    _, scale = _moments(fitted.score(support[is_known]), weights[is_known])
+    fitted.weights[2] = _DISTANCE * scale
+    return replace(fitted, known=fitted.score(known))
+
+
+def _moments(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    mean = np.average(values, axis=0, weights=weights)
+    return mean, np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
+
+
+def least_probability(
+    probability: Floats, right: NDArray[np.bool_], target: NDArray[np.intp], weights: Floats, accuracy: float
+) -> float:
+    """Return the least p(y) above which answers have an accuracy, by a lower bound with 95 % confidence.
+
+    The bound allows for other classes: its standard error is that of the means of classes. Thresholds are
+    tried from the largest down, until one fails.
+
+    Parameters
+    ----------
+    probability, right, target, weights : arrays of shape (n_rows,)
+        p(y) of each answer, whether it is right, the true class, and a weight.
+    accuracy : float
+
+    Raises
+    ------
+    ValueError
+        If no threshold has this accuracy.
+    """
+    order = np.argsort(-probability, kind="stable")
+    p, r, t, w = (part[order] for part in (probability, right.astype(float), target, weights))
+    found, fewest = None, _FEWEST / (1 - accuracy)
+    answers = np.unique(np.linspace(fewest, max(fewest, len(p)), 200).astype(int))
+    for n in answers[answers <= len(p)]:
+        total = w[:n].sum()
+        mean = (w[:n] @ r[:n]) / (total + total / n)  # with one more answer, a wrong one
+        by_class = np.bincount(t[:n], weights=w[:n] * (r[:n] - mean))
+        error = np.sqrt((by_class**2).sum()) / total
+        if mean - norm.ppf(_CONFIDENCE) * error < accuracy:
+            break
+        found = float(p[n - 1])
+    if found is None:
+        raise ValueError(f"no share of the answers has an accuracy of {accuracy:g} on held-out samples")
+    return found
+
+
+class RejectOption(OperatingPoints):
+    """Methods of `Cosmo` for samples of no known class and for uncertain answers."""
+
+    def predict(
+        self,
+        X: ArrayLike,
+        *,
+        reject: float | None = None,
+        accuracy: float | None = None,
+        unknown: Any = UNKNOWN,
+    ) -> NDArray[Any]:
+        """Return the class of each sample, among seen and unseen classes, or `unknown`.
+
+        The last digits of probabilities, and predictions in case of a tie, may depend on the batch.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+        reject : float, optional
+            Answer `unknown` if the sample looks as if it were of no class of the model. Of the samples of
+            seen classes at most this share is rejected, and likewise of unseen classes.
+        accuracy : float, optional
+            Answer `unknown` if p(y) is small, so that the other answers have at least this accuracy, if the
+            samples are of known classes and have the share of unseen ones that the operating point expects.
+        unknown : label, default="unknown"
+        """
+        if reject is None and accuracy is None:
+            return super().predict(X)
+        self.check_unknown(unknown)
+        labels, probability, _ = self.predict_top(X, 1)
+        conformity = None if reject is None else self.conformity(X)
+        answers = labels[:, 0].astype(object)
+        answers[self.rejected(probability[:, 0], conformity, reject=reject, accuracy=accuracy)] = unknown
+        return answers
+
+    def check_unknown(self, unknown: Any) -> None:
+        """Raise if the answer to rejected samples is a class of the model."""
+        check_is_fitted(self, "experts_")
+        if unknown in self.experts_.classes:
+            raise ValueError(f"{unknown!r} is a class of the model; give another name by unknown=...")
+
+    def rejected(
+        self,
+        probability: NDArray[np.float64],
+        conformity: NDArray[np.float64] | None = None,
+        *,
+        reject: float | None = None,
+        accuracy: float | None = None,
+    ) -> NDArray[np.bool_]:
+        """Return which samples `predict` rejects, by p(y) of their best classes and their conformity."""
+        rejected = np.zeros(len(probability), dtype=bool)
+        if reject is not None and conformity is not None:
+            rejected |= conformity <= _share(reject, "reject")
+        if accuracy is not None:
+            rejected |= probability < self.least_probability(accuracy)
+        return rejected
+
+    def conformity(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return how well each sample agrees with the known classes: a conformal p-value, from 0 to 1.
+
+        Of the samples of seen classes at most a share alpha has a value of alpha or less, and likewise of
+        unseen classes. Samples of no known class tend to have small values.
+        """
+        rejection, validation = self._rejection()
+        features = self._check_rows(X)
+        return rejection.conformity(self.experts_.support(features), validation)
+
+    def least_probability(self, accuracy: float) -> float:
+        """Return the least p(y) of answers that together have an accuracy on held-out samples."""
+        _, validation = self._rejection()
+        p_unseen, weights = self._held_out(validation)
+        best = np.stack([validation.best_seen * (1 - p_unseen), validation.best_unseen * p_unseen])
+        right = self.combination_.predict(validation) == validation.target
+        share = expit(self.operating_point_.threshold)
+        weights = weights * np.where(validation.is_seen, 1 - share, share)
+        return least_probability(
+            best.max(axis=0), right, validation.target, weights, _share(accuracy, "accuracy")
+        )
+
+    def predict_set(self, X: ArrayLike, alpha: float = 0.1) -> list[NDArray[Any]]:
+        """Return a set of classes for each sample, most probable first; it may be empty.
+
+        Of the samples of seen classes at least a share of 1 - alpha has its class in the set, and likewise
+        of unseen classes.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+        alpha : float, default=0.1
+        """
+        rejection, validation = self._rejection()
+        p_unseen, weights = self._held_out(validation)
+        own = rejection.own * np.where(validation.is_seen, 1 - p_unseen, p_unseen)
+        # A seen class competes with more classes than in a round. So does an unseen one, but the unseen
+        # expert has learned from more classes, which makes up for it.
+        ratio = (len(self.classes_) - 1) / (rejection.n_classes - 1)
+        own = np.where(validation.is_seen, among_more_classes(own, ratio), own)
+        proba, alpha = self.predict_proba(X), _share(alpha, "alpha")
+        is_seen = np.isin(self.classes_, self.seen_classes_)
+        inside = np.empty(proba.shape, dtype=bool)
+        for columns, rows in ((is_seen, validation.is_seen), (~is_seen, ~validation.is_seen)):
+            inside[:, columns] = p_values(own[rows], weights[rows], proba[:, columns]) > alpha
+        order = np.argsort(-proba, axis=1, kind="stable")
+        return [self.classes_[best[one[best]]] for best, one in zip(order, inside, strict=True)]
+
+    def reasons(self, X: ArrayLike) -> list[str]:
+        """Return a line for each sample: what speaks for its class, and what for the other domain."""
+        n_seen, lines = len(self.seen_classes_), []
+        for outputs in self._predictions(self._check_for_prediction(X)):
+            scores = self.combination_.scores(outputs)
+            scores /= scores.sum(axis=1, keepdims=True)
+            best = [part.max(axis=1).tolist() for part in (scores[:, :n_seen], scores[:, n_seen:])]
+            lines += [
+                reason(seen, unseen, n_seen, outputs.n_unseen) for seen, unseen in zip(*best, strict=True)
+            ]
+        return lines
+
+    def _rejection(self) -> tuple[Rejection, OutputsSummary]:
+        check_is_fitted(self, "experts_")
+        rejection = getattr(self.combination_, "rejection_", None)
+        if rejection is None:
+            raise ValueError(
+                "this model cannot reject: fit it again with the calibrated method and at least four seen "
+                "classes (models of earlier versions and of the paper's method have no such thresholds)"
+            )
+        return rejection, self.combination_.summary(self.validation_outputs_)
+
+    def _held_out(self, validation: OutputsSummary) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return p(U) and a weight for each held-out sample of the rounds."""
+        threshold = self.operating_point_.threshold
+        return gate_belief(validation.gate_score, threshold, 1.0), domain_weights(validation)
+
+
+def reason(seen: float, unseen: float, n_seen: int, n_unseen: int) -> str:
+    """Return the reason for an answer, given the largest p(y) of both domains.
+
+    Examples
+    --------
+    >>> reason(0.063, 0.81, 9, 3)
+    'unseen: best among 3 unseen classes (0.81), no seen class above 0.07'
+    """
+    sides = [("seen", seen, n_seen), ("unseen", unseen, n_unseen)]
+    (domain, best, n), (other, second, _) = sides if seen >= unseen else sides[::-1]
+    most = math.ceil(100 * second) / 100
+    return f"{domain}: best among {n} {domain} classes ({best:.2f}), no {other} class above {most:.2f}"
+
+
+def _share(value: float, name: str) -> float:
+    if not 0 < as_number(value, name=name) < 1:
+        raise ValueError(f"{name} must lie between 0 and 1, got {value}")
+    return float(value)
