@@ -1,10 +1,6 @@
-from __future__ import annotations
-
 import csv
 import io
 import json
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -16,7 +12,7 @@ FRAME = pd.DataFrame({"label": ["=1", "b"], "probability": [1 / 3, 1e-9]})
 
 
 @pytest.mark.parametrize("cell", ["=1+2", "+x", "-x", "@now", "\tx", "\rx", '=HYPERLINK("a","b")'])
-def test_formulas_are_disarmed(cell: str):
+def test_formulas_are_disarmed(cell):
     (row,) = csv.reader(io.StringIO(CsvWriter().encode({"id": [cell]}, FRAME[:1]).decode(), newline=""))
     assert row == [f"'{cell}", "'=1", "0.333333"]
     (row,) = csv.reader(
@@ -37,7 +33,7 @@ def test_formulas_are_disarmed(cell: str):
         ([1], "[1]"),
     ],
 )
-def test_other_cells_come_through(value: Any, cell: str):
+def test_other_cells_come_through(value, cell):
     (row,) = csv.reader(io.StringIO(CsvWriter().encode({"id": [value]}, FRAME[1:]).decode(), newline=""))
     assert row == [cell, "b", "1e-09"]
 
@@ -61,7 +57,7 @@ def test_lines_have_any_value_and_any_name():
         ([[["a"], []], [["b"], None]], [["a"], [], ["b"], None]),
     ],
 )
-def test_parquet_finds_a_type_for_all_parts(tmp_path: Path, parts: list[Any], expected: list[Any]):
+def test_parquet_finds_a_type_for_all_parts(tmp_path, parts, expected):
     import pyarrow.parquet
 
     writer = make_writer(".parquet")

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from cosmo._core import require
+from cosmo._core.files import digest
 
 DTYPES = frozenset(["bool", *(f"float{bits}" for bits in (16, 32, 64)),
                     *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))])  # fmt: skip
@@ -70,7 +70,11 @@ def _cosmo_state(model: Any) -> State:
     # The experts have the current table; the hold-out is of no use without the training rows.
     state |= {"descriptions": None, "hold_out": None}
     # Parameters of the constructor may have been fitted before.
-    state |= {part: clone(state[part]) for part in ("seen", "unseen", "gate") if state[part] is not None}
+    state |= {
+        part: clone(state[part])
+        for part in ("seen", "unseen", "gate")
+        if isinstance(state[part], BaseEstimator)
+    }
     state["validation_outputs_"] = model.combination_.summary(model.validation_outputs_)
     return state
 
@@ -80,6 +84,7 @@ def _restore_cosmo(model: Any) -> None:
     if not np.array_equal(experts.seen.classes_, np.arange(len(experts.seen_classes))):
         raise ValueError("the seen expert's labels are not the positions of the seen classes")
     model.descriptions = experts.descriptions
+    vars(model).setdefault("choice_", None)  # of older files
     calibrated = model.combination_.gate_.log_odds
     if calibrated != (experts.temperatures is not None):
         raise ValueError("a calibrated gate needs experts with temperatures, and they need such a gate")
@@ -129,14 +134,18 @@ KNOWN: dict[str, Known] = {
     "Rehearsal": Known("cosmo.classifier._promotion", "ExemplarBuffer", file_names={"per_class": "most"}),
     "Cosmo": Known("cosmo.classifier._cosmo", "Cosmo", pack=_cosmo_state, restore=_restore_cosmo),
     "RecordedOutputs": Known("cosmo.mixture.outputs", "OutputsSummary"),
-    **_classes("cosmo.classifier", "combinations.GatedMixture combinations.OperatingPoint"),
+    **_classes(
+        "cosmo.classifier",
+        "combinations.GatedMixture combinations.OperatingPoint choice.Choice rejection.Rejection",
+    ),
     **_classes("cosmo.mixture", "curve.CurvePoint confidences.Temperatures"),
     # Unseen experts, and what they learn.
     **_classes(
         "cosmo.experts",
         "pair.ExpertPair eszsl.ESZSL dap.DAP ranking.SJE ranking.DeViSE ranking.ALE sync.SynC lago.LAGO "
         "kernel.Kernel triple.TRIPLE similarity.SimilarityExpert embedding.CMT embedding.DEM relation.RN "
-        "relation.ICINESS embedding.DCN _linear.Directions embedding.Neighbourhoods",
+        "relation.ICINESS gaussian.GaussianExpert ensemble.EnsembleExpert embedding.DCN _linear.Directions "
+        "embedding.Neighbourhoods",
     ),
     **{
         name: Known(f"cosmo.experts.{module}", name, _TRAINING_ONLY, pack=_generator_state)
@@ -154,6 +163,7 @@ KNOWN: dict[str, Known] = {
     "Neighbourhood": Known("cosmo.gates.evidence", "_Neighbourhood"),
     # Seen experts.
     **_learner("cosmo.experts.seen.SoftmaxRegression", "n_iter_ gap_"),
+    **_learner("cosmo.experts.discriminant.Discriminant"),
     **_learner("sklearn.linear_model.LogisticRegression", "n_iter_"),
     **_learner(
         "sklearn.linear_model.LogisticRegressionCV", "scores_ coefs_paths_ l1_ratio_ l1_ratios_ n_iter_"
@@ -385,13 +395,3 @@ def _set_attributes(target: Any, state: dict[str, Any], allowed: Callable[[str],
         if not name.isidentifier() or not allowed(name) or hasattr(kind, name):
             raise ModelError(f"damaged or altered: {kind.__name__} cannot have an attribute {name!r}")
         vars(target)[name] = value
-
-
-def digest(values: NDArray[Any]) -> str:
-    """Return the SHA-256 of the bytes of an array."""
-    return sha256(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
-
-
-def sha256(content: bytes | memoryview) -> str:
-    """Return the SHA-256 of bytes, as hexadecimal digits."""
-    return hashlib.sha256(content).hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,13 +16,11 @@ from cosmo._core.cache import fingerprint
 from cosmo._core.validation import as_array, as_class_index, as_number, check_features, encode_labels
 from cosmo.classifier._cosmo import Cosmo
 from cosmo.classifier._promotion import ExemplarBuffer, can_add_class, promote
-from cosmo.encoders import Encoder, extract, make_encoder
+from cosmo.classifier.rejection import UNKNOWN
+from cosmo.encoders import DeferredEncoder, Encoder, check_identity, extract, make_encoder
+from cosmo.experts.base import plain_value
 from cosmo.io._packing import pack
 from cosmo.io.model_file import load, save
-
-__all__ = ["Model", "card_text", "fit_model"]
-
-logger = logging.getLogger(__name__)
 
 Descriptions = Any  # DataFrame, Series or mapping: a vector or a sentence for each class
 
@@ -81,7 +78,7 @@ class Model:
         content = load(path)
         model: Model = content if isinstance(content, cls) else cls(content)
         if encoder is not None:
-            model._encoder = model._check_encoder(encoder)
+            model._encoder = check_identity(encoder, model.encoder_identity)
         return model
 
     def save(self, path: str | Path) -> None:
@@ -97,21 +94,13 @@ class Model:
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder of the samples, loaded on first use."""
+        """The encoder of the samples; its weights are loaded when something must be encoded."""
         if self._encoder is None:
-            if self.encoder_name is None:
+            if self.encoder_name is None or self.encoder_identity is None:
                 raise ValueError("the model has no encoder: it takes feature rows")
-            logger.info("loading the encoder %s", self.encoder_name)
-            self._encoder = self._check_encoder(make_encoder(self.encoder_name))
+            width = int(self.cosmo.n_features_in_)
+            self._encoder = DeferredEncoder(self.encoder_name, self.encoder_identity, width)
         return self._encoder
-
-    def _check_encoder(self, encoder: Encoder) -> Encoder:
-        if encoder.identity != self.encoder_identity:
-            raise ValueError(
-                f"the encoder {encoder.name!r} gives other features than the one that the model was trained "
-                f"with ({self.encoder_name!r}, {self.encoder_identity}): its weights or preprocessing differ"
-            )
-        return encoder
 
     def encode(self, items: Any) -> Any:
         """Return samples as feature rows, the input of all methods of `cosmo`."""
@@ -131,7 +120,16 @@ class Model:
         """Return the class of each sample."""
         return self.cosmo.predict(self.encode(items))
 
-    def predict_frame(self, items: Any, top: int = 3) -> pd.DataFrame:
+    def predict_frame(
+        self,
+        items: Any,
+        top: int = 3,
+        *,
+        reject: float | None = None,
+        accuracy: float | None = None,
+        unknown: Hashable = UNKNOWN,
+        why: bool = False,
+    ) -> pd.DataFrame:
         """Return predictions as a table with one row per sample.
 
         Parameters
@@ -139,18 +137,44 @@ class Model:
         items : samples
         top : int, default=3
             Number of classes, best first.
+        reject, accuracy, unknown
+            As in `Cosmo.predict`. Of a rejected sample, `label` is `unknown`.
+        why : bool, default=False
+            Add a column with a reason for each answer.
 
         Returns
         -------
         DataFrame
             `label` and `probability` of the best class; `p_seen`, the gate's probability that the class is
-            seen; then `label_2`, `probability_2` and so on. The index is that of `items`, if any.
+            seen; `conformity` with `reject`, and `why`; then `label_2`, `probability_2` and so on. The index
+            is that of `items`, if any.
         """
         top = as_number(top, name="top", whole=True)
         if top < 1:
             raise ValueError(f"top must be a whole number of at least 1, got {top}")
-        labels, probabilities, p_seen = self.cosmo.predict_top(self.encode(items), top)
-        columns = {"label": labels[:, 0], "probability": probabilities[:, 0], "p_seen": p_seen}
+        rows = self.encode(items)
+        labels, probabilities, p_seen = self.cosmo.predict_top(rows, top)
+        columns: dict[str, Any] = {
+            "label": labels[:, 0],
+            "probability": probabilities[:, 0],
+            "p_seen": p_seen,
+        }
+        if reject is not None:
+            columns["conformity"] = self.cosmo.conformity(rows)
+        if why:
+            columns["why"] = self.cosmo.reasons(rows)
+        if reject is not None or accuracy is not None:
+            self.cosmo.check_unknown(unknown)
+            rejected = self.cosmo.rejected(
+                columns["probability"], columns.get("conformity"), reject=reject, accuracy=accuracy
+            )
+            columns["label"] = columns["label"].astype(object)
+            columns["label"][rejected] = unknown
+            if why:
+                either = zip(columns["why"], labels[:, 0], rejected, strict=True)
+                columns["why"] = [
+                    f"{unknown}; else {best}, {text}" if no else text for text, best, no in either
+                ]
         for k in range(1, labels.shape[1]):
             columns |= {f"label_{k + 1}": labels[:, k], f"probability_{k + 1}": probabilities[:, k]}
         index = items.index if isinstance(items, pd.DataFrame | pd.Series) else None
@@ -238,7 +262,9 @@ class Model:
             "unseen classes": len(cosmo.unseen_classes_),
             "seen expert": " ".join(repr(experts.seen).split()),
             "unseen expert": type(experts.unseen).__name__,
-            "chosen": {name: _plain(value) for name, value in experts.unseen.decided_.items()},
+            "transform": experts.transform,
+            "chosen": {name: plain_value(value) for name, value in experts.unseen.decided_.items()},
+            **({} if cosmo.choice_ is None else {"compared": cosmo.choice_.rows()}),
             "method": cosmo.method,
             "gate": " ".join(repr(cosmo.combination_.gate_).split()),
             **self._operating_card(),
@@ -254,12 +280,8 @@ class Model:
             values = {name: float(value) for name, value in point._asdict().items()}
             return {"smoothing": cosmo.smoothing, "operating point": values}
         expected = cosmo.expected_scores()
-        figures = {
-            name: {"mean": value, "low": interval.low, "high": interval.high}
-            for (name, value), interval in zip(
-                expected.scores._asdict().items(), expected.intervals, strict=True
-            )
-        }
+        named = zip(expected.scores._fields, expected.scores, expected.intervals, strict=True)
+        figures = {name: {"mean": mean, "low": low, "high": high} for name, mean, (low, high) in named}
         return {"operating point": {"share of unseen samples": share}, "expected, 90 %": figures}
 
     def __str__(self) -> str:
@@ -364,7 +386,7 @@ def _texts(descriptions: Descriptions) -> dict[Hashable, str] | None:
             "descriptions must be a DataFrame of numbers, or a dict or Series from class to sentence or "
             f"vector, got {type(descriptions).__name__}"
         )
-    pairs = {_plain(label): text for label, text in descriptions.items()}
+    pairs = {plain_value(label): text for label, text in descriptions.items()}
     if not any(isinstance(text, str) for text in pairs.values()):
         return None
     for label, text in pairs.items():
@@ -375,7 +397,3 @@ def _texts(descriptions: Descriptions) -> dict[Hashable, str] | None:
 
 def _encode_texts(encoder: Encoder, texts: Mapping[Hashable, str]) -> pd.DataFrame:
     return pd.DataFrame(encoder.encode_descriptions(list(texts.values())), index=as_class_index(texts))
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -20,9 +20,9 @@ from safetensors.numpy import save as to_bytes
 from sklearn.utils.validation import check_is_fitted
 
 from cosmo._core import MissingExtra, versions
-from cosmo._core.files import write_atomic
+from cosmo._core.files import digest, sha256, write_atomic
 from cosmo.classifier._cosmo import Cosmo
-from cosmo.io._packing import Arrays, ModelError, digest, pack, sha256, unpack
+from cosmo.io._packing import Arrays, ModelError, pack, unpack
 
 __all__ = ["FORMAT_VERSION", "ModelError", "load", "read_card", "save"]
 
@@ -40,18 +40,8 @@ def save(model: Any, path: str | Path) -> None:
     """Write a fitted model to one file, atomically.
 
     Stored is what prediction, `add_classes`, `promote` and `operate_at` need. Folders of this machine
-    (`cache`, `checkpoints`) and the hold-out are not; of the validation outputs, only their summary is.
-
-    Parameters
-    ----------
-    model : Cosmo or Model
-    path : path
-        Usually ends in ".cosmo".
-
-    Raises
-    ------
-    ModelError
-        If a part of the model is of a class that is not in `cosmo.io._packing.KNOWN`.
+    (`cache`, `checkpoints`) and the hold-out are not; of the validation outputs, only their summary is. A
+    part of a class that is not in `cosmo.io._packing.KNOWN` raises ModelError.
     """
     cosmo = _cosmo_of(model)
     check_is_fitted(cosmo, "experts_")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import count, takewhile
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TextIO
 
 import numpy as np
@@ -44,17 +46,7 @@ _PROCESS_ROWS = {"features": 1 << 18, "text": 1 << 12, "images": 1 << 12}
 
 @dataclass(frozen=True)
 class PredictionSummary:
-    """Counts of `predict_file`.
-
-    Parameters
-    ----------
-    rows : int
-        Predictions in the output.
-    found : int
-        Those of them that an earlier run had finished.
-    skipped : int
-        Samples that could not be read in this run and are not in the output.
-    """
+    """Counts of `predict_file`: rows in the output, those found from an earlier run, skipped samples."""
 
     rows: int
     found: int
@@ -72,6 +64,7 @@ class _Job:
     cache: Path | None
     on_error: Literal["raise", "skip"]
     writer: Writer
+    answers: dict[str, Any]
     home: Path = Path()
 
     def open(self, source: Path) -> Batches:
@@ -80,7 +73,8 @@ class _Job:
     @property
     def columns(self) -> list[str]:
         further = [f"{name}_{k}" for k in range(2, self.top + 1) for name in ("label", "probability")]
-        return ["label", "probability", "p_seen", *further]
+        added = [name for name, key in (("conformity", "reject"), ("why", "why")) if key in self.answers]
+        return ["label", "probability", "p_seen", *added, *further]
 
     def kept_names(self, keep: Sequence[str]) -> list[str]:
         names = [f"input_{name}" if name in self.columns else name for name in keep] or ["row"]
@@ -98,7 +92,7 @@ class _Job:
             kept = {name: [values[row] for row in rows] for name, values in kept.items()}
         if not len(items):
             return kept, pd.DataFrame(columns=self.columns)
-        return kept, self.model.predict_frame(items, top=self.top)
+        return kept, self.model.predict_frame(items, top=self.top, **self.answers)
 
     def _encode(self, source: Path, items: list[Any], start: int) -> tuple[Any, Any]:
         extract_logger = logging.getLogger(extract.__module__)
@@ -126,6 +120,7 @@ def predict_file(
     label: str | None = None,
     keep: Sequence[str] = (),
     top: int = 3,
+    answers: Mapping[str, Any] = MappingProxyType({}),
     batch_size: int | None = None,
     cache: str | os.PathLike[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
@@ -138,8 +133,9 @@ def predict_file(
     """Predict the classes of samples that need not fit into memory.
 
     Finished chunks of the output are files in a folder of its name with `.parts` added, until all are there.
-    A call with the same arguments continues an interrupted one. The folder records model, input and
-    settings; with others the call fails, unless `restart` is set.
+    A call with the same arguments continues an interrupted one. The folder records model, input and settings;
+    with others the call fails, unless `restart` is set. Columns are those of `Model.predict_frame`;
+    probabilities have six digits in text, single precision in Parquet.
 
     Parameters
     ----------
@@ -149,21 +145,19 @@ def predict_file(
         as ``rows/*.parquet``.
     output : path or text file
         A `.csv`, `.jsonl` or `.parquet`; a folder, for Parquet files; or an open text file for CSV.
-    kind : {"features", "text", "images"} or None, default=None
-        By default as in the training.
-    column, label : str or None, default=None
-        Column of texts or paths; column to ignore. By default as in the training, or one with a usual name.
+    kind, column, label
+        Kind of the samples, column of texts or paths, column to ignore; by default as in the training.
     keep : list of str, default=()
         Columns of the source that are written first, instead of the number of the row in its file (from 1).
         A name that is also a column of predictions is prefixed by `input_`.
     top : int, default=3
         Number of classes per sample.
+    answers : dict, default={}
+        `reject`, `accuracy`, `unknown` and `why` of `Model.predict_frame`.
     batch_size : int or None, default=None
         Samples in memory; by default 8192 rows of features, or 256 texts or images.
-    cache : path or None, default=None
-        Folder for features of texts and images, see `cosmo.encoders.extract`.
-    on_error : {"raise", "skip"}, default="raise"
-        What to do about texts and images that cannot be read.
+    cache, on_error
+        As in `cosmo.encoders.extract`, for texts and images.
     format : {"parquet", "csv", "jsonl"}, default="parquet"
         Format of the files in a folder.
     raw : bool, default=False
@@ -176,19 +170,10 @@ def predict_file(
     report : callable, default=no report
         Receives the number of finished rows and their total, which is an estimate for text files.
 
-    Returns
-    -------
-    PredictionSummary
-
     Raises
     ------
     DataError
         If the input is invalid, or the output is being written by another process.
-
-    Notes
-    -----
-    Columns are those of `Model.predict_frame`. Probabilities have six digits in text, single precision in
-    Parquet.
 
     Examples
     --------
@@ -225,7 +210,7 @@ def predict_file(
     writer = make_writer(suffix, raw=raw)
     size = batch_size or (_BATCH_ROWS if kind == "features" else _BATCH_ITEMS)
     cache = None if cache is None else Path(cache).resolve()
-    job = _Job(model, samples, size, min(top, len(model.classes)), cache, on_error, writer)
+    job = _Job(model, samples, size, min(top, len(model.classes)), cache, on_error, writer, dict(answers))
     base, files = parquet_files(source) if is_partitioned(source) else (Path(source).parent, [Path(source)])
     batches = job.open(files[0])
     columns = [*job.kept_names(batches.keep), *job.columns]
@@ -245,7 +230,18 @@ def predict_file(
             ".csv, .jsonl or .parquet"
         )
     inputs = files if chunks is not None else batches.files
-    settings = [kind, column, label, columns, size, len(chunks or ()), raw, one_file, writer.suffix]
+    settings = [
+        kind,
+        column,
+        label,
+        columns,
+        size,
+        len(chunks or ()),
+        raw,
+        one_file,
+        writer.suffix,
+        dict(answers),
+    ]
     manifest = {
         "model": model.fingerprint(),
         "input": file_fingerprint(inputs),
@@ -255,6 +251,8 @@ def predict_file(
     with state_folder(out, manifest, restart) as home:
         job = replace(job, home=home)
         done = finished_chunks(home)
+        if chunks is None:  # Batches are read from the first gap on; a kill during the removal leaves gaps.
+            done = {number: done[number] for number in takewhile(done.__contains__, count())}
         found = sum(rows for _, rows in done.values())
         if done:
             logger.info("%d rows were predicted by an earlier run", found)

@@ -15,20 +15,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cosmo._core import missing_extras
 from cosmo._core.files import write_atomic
 from cosmo._core.parallel import Workers
 from cosmo.classifier._cosmo import METHODS
+from cosmo.classifier.choice import AUTO, named_experts
 from cosmo.data.check import suggest_expert
 from cosmo.data.dataset import DataError
 from cosmo.data.glyphs import write_glyph_images
 from cosmo.data.samples import Kind, ProjectData, SampleSet, read_samples
 from cosmo.data.tables import match_labels, read_descriptions
-from cosmo.encoders import Encoder, extract, make_encoder
-from cosmo.experts import make_seen_expert, make_unseen_expert
+from cosmo.encoders import Encoder, extract, make_encoder, missing_packages
+from cosmo.experts import make_unseen_expert
 from cosmo.gates import make_gate
 from cosmo.io.model import Model, fit_model
-
-__all__ = ["STARTERS", "Project", "read_project", "write_starter"]
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,8 @@ class Project:
     weights : path, optional
         Weights of the encoder.
     seen, unseen : str, optional
-        Experts by name; by default chosen by the kind of samples and descriptions.
+        Experts by name. By default "auto": chosen on held-out classes; with the paper's method, by the kind
+        of samples and descriptions.
     method : {"calibrated", "paper"}, default="calibrated"
         See `cosmo.Cosmo`.
     gate : str, optional
@@ -80,6 +81,8 @@ class Project:
     hold_back : list of class labels, default=()
         Classes whose samples are all held out for the test, as unseen classes.
     seed : int, default=0
+    budget : float, default=60.0
+        See `cosmo.Cosmo`.
     """
 
     samples: Path
@@ -100,6 +103,7 @@ class Project:
     test_share: float = 0.0
     hold_back: tuple[Hashable, ...] = ()
     seed: int = 0
+    budget: float = 60.0
 
     def __post_init__(self) -> None:
         if self.kind is not None and self.kind not in get_args(Kind):
@@ -108,10 +112,9 @@ class Project:
             raise ValueError(f"test_share is a share from 0 to below 1, got {self.test_share}")
         if self.test is not None and (self.test_share or self.hold_back):
             raise ValueError("give either test, or test_share and hold_back, not both")
-        if self.seen is not None:
-            make_seen_expert(self.seen)
-        if self.unseen is not None:
-            make_unseen_expert(self.unseen)
+        named_experts(self.seen or AUTO, self.unseen or AUTO)
+        if self.budget < 0:
+            raise ValueError(f"budget must be at least 0 seconds, got {self.budget}")
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
         if self.gate is not None:
@@ -207,17 +210,18 @@ class Project:
         if encoder is not None and data.kind != "features":
             found = extract(encoder, items, cache=cache, on_error=on_error, workers=workers, report=report)
             items, labels = found.features, labels[found.rows]
-        # Rows of sentence encoders have unit length.
-        seen = self.seen or ("logistic-unit" if data.kind == "text" else "logistic")
-        unseen = self.unseen or suggest_expert(data.descriptions, joint_space=self.joint_space)
+        seen, unseen = self.seen or AUTO, self.unseen or AUTO
+        if self.method == "paper":  # Rows of sentence encoders have unit length.
+            seen = self.seen or ("logistic-unit" if data.kind == "text" else "logistic")
+            unseen = self.unseen or suggest_expert(data.descriptions, joint_space=self.joint_space)
         model = fit_model(
             items,
             labels,
             data.descriptions,
             encoder=encoder,
             name=self.samples.name,
-            seen=make_seen_expert(seen),
-            unseen=make_unseen_expert(unseen),
+            **named_experts(seen, unseen),
+            budget=self.budget,
             method=self.method,
             gate=None if self.gate is None else make_gate(self.gate),
             n_jobs=n_jobs,
@@ -229,24 +233,32 @@ class Project:
         model.summary = {"kind": data.kind, "columns": columns, "seed": self.seed, **model.summary}
         return model
 
-    def _encoder(self, data: ProjectData) -> Encoder | None:
+    def encoder_name(self, data: ProjectData) -> str | None:
+        """Return the name of the encoder, if one is needed."""
         if data.kind == "features" and not isinstance(data.descriptions, pd.Series):
+            return None
+        return self.encoder or _ENCODERS.get(data.kind, "minilm")
+
+    def missing_packages(self, data: ProjectData) -> list[str]:
+        """Return a message for each package that `fit` needs and that is not installed."""
+        name = self.encoder_name(data)
+        missing = [] if name is None else missing_packages(name)
+        if self.unseen not in (None, AUTO) and make_unseen_expert(self.unseen).needs_torch:
+            missing += missing_extras("torch")
+        return missing
+
+    def _encoder(self, data: ProjectData) -> Encoder | None:
+        name = self.encoder_name(data)
+        if name is None:
             if self.encoder is not None:
                 raise ValueError(f"the samples are feature rows, which encoder {self.encoder!r} cannot read")
             return None
-        name = self.encoder or _ENCODERS.get(data.kind, "minilm")
         logger.info("loading the encoder %s", name)
         return make_encoder(name, weights=self.weights)
 
 
 def read_project(path: str | Path) -> Project:
-    """Read a project file; paths in it are relative to its folder.
-
-    Raises
-    ------
-    DataError
-        If the file is missing, is not TOML, or has an unknown, missing or wrong key.
-    """
+    """Read a project file; paths in it are relative to its folder."""
     path = Path(path)
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -303,6 +315,7 @@ def _check_entry(path: Path, name: str, value: Any) -> None:
     expected, valid = {
         "seed": ("a whole number", whole),
         "test_share": ("a number", whole or isinstance(value, float)),
+        "budget": ("a number", whole or isinstance(value, float)),
         "hold_back": ("a list of classes", all(isinstance(item, str | int) for item in items)),
         "features": (
             "a list of columns, or a prefix of their names",

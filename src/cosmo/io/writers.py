@@ -22,8 +22,6 @@ from cosmo.data._tablefile import Columns, TableFile, data_errors
 from cosmo.data.dataset import DataError
 from cosmo.data.samples import Batch
 
-__all__ = []
-
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # Spreadsheets execute cells that begin with these.
 OUTPUT_SUFFIXES = (".csv", ".jsonl", ".ndjson", ".parquet", ".pq")
 _GROUP_ROWS = 1 << 18  # in a row group of a Parquet file

@@ -28,7 +28,6 @@ SMALL = {
     "lago": {"variant": "semantic-soft", "epochs": 2},
     "sync": {"lam": 1e-4, "rho": 1.0},
     "kernel": {"sigma": 0.8, "epochs": 2},
-    "triple": {"alpha": 0.1, "beta": 1.0, "rho": 1e-3},
     "dap": {"C": 1e-2},
     **{name: {"learning_rate": 1.0, "epochs": 2} for name in ("sje", "devise", "ale")},
 }
@@ -40,15 +39,7 @@ def small(name):
     if not kind.needs_torch:
         return kind(**SMALL.get(name, {}))
     pytest.importorskip("torch")
-    return kind(epochs=2, hidden=8, **({"n_syn": 5} if name in GENERATIVE else {}))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_steps():
-    """Generators train a classifier for each set of classes; how well does not matter here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cosmo.experts._generative._LINEAR_STEPS", 50)
-        yield
+    return kind(epochs=2, hidden=8)
 
 
 @pytest.fixture(scope="module")
