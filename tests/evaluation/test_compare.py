@@ -1,8 +1,3 @@
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +7,6 @@ from cosmo._core.cache import Cache
 from cosmo._core.parallel import Workers
 from cosmo.data import GZSLDataset, load_glyphs
 from cosmo.evaluation.compare import Candidate, compare, published_rows
-from cosmo.evaluation.run import run_experiment
 from cosmo.experts import DEM, ESZSL, LAGO, SJE, SoftmaxRegression, make_seen_expert
 from cosmo.metrics.accuracy import gzsl_scores
 
@@ -21,7 +15,7 @@ MEASURES = ["acc_ts", "acc_tr", "acc_h", "ausuc"]
 PUBLISHED = ["acc_ts", "acc_tr", "acc_h", "ausuc", "t1"]
 
 
-def copy(data: GZSLDataset, **changes: Any) -> GZSLDataset:
+def copy(data, **changes):
     values = {
         "features": data.features,
         "labels": data.labels,
@@ -33,18 +27,18 @@ def copy(data: GZSLDataset, **changes: Any) -> GZSLDataset:
 
 
 @pytest.fixture(scope="module")
-def data() -> GZSLDataset:
+def data():
     return load_glyphs(n_classes=40, samples_per_class=12)
 
 
 @pytest.fixture(scope="module")
-def cub(data: GZSLDataset) -> GZSLDataset:
+def cub(data):
     """The same under a name that papers know, with fewer features."""
     return copy(data, features=data.features[:, ::6], name="CUB")
 
 
 @pytest.fixture(scope="module")
-def candidates(cub: GZSLDataset) -> list[Candidate]:
+def candidates(cub):
     return [
         Candidate("first", QUICK, cub, "ESZSL"),
         Candidate("second", SJE(learning_rate=3.0, epochs=2), cub, "SJE"),
@@ -53,30 +47,32 @@ def candidates(cub: GZSLDataset) -> list[Candidate]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("compare")
 
 
 @pytest.fixture(scope="module")
-def table(candidates: list[Candidate], folder: Path) -> pd.DataFrame:
+def table(candidates, folder):
     with threadpool_limits(1):  # as in the processes of joblib: threads may round differently
         return compare(candidates, Cache(folder))[0]
 
 
 class TestTable:
-    def test_rows(self, table: pd.DataFrame):
+    def test_rows(self, table):
         assert list(zip(table["method"], table["way"], strict=True)) == [
-            (method, way) for method in ("first", "second", "third") for way in ("alone", "CS", "COSMO")
+            (method, way)
+            for method in ("first", "second", "third")
+            for way in ("alone", "CS", "COSMO", "calibrated")
         ]
-        assert table.index.equals(pd.RangeIndex(9))
+        assert table.index.equals(pd.RangeIndex(12))
 
-    def test_columns(self, table: pd.DataFrame):
+    def test_columns(self, table):
         measured = [name + end for name in MEASURES for end in ("", "_low", "_high")]
         published = [f"published_{name}" for name in PUBLISHED]
         assert set(table.columns) == {"method", "way", "t1", "cpu_seconds", "note", *measured, *published}
         assert table[["t1", "cpu_seconds", *measured]].notna().all(axis=None)
 
-    def test_numbers_are_percentages_inside_their_intervals(self, table: pd.DataFrame):
+    def test_numbers_are_percentages_inside_their_intervals(self, table):
         for name in MEASURES:
             assert table[name].between(0, 100).all()
             assert (table[f"{name}_low"] < table[f"{name}_high"]).all()
@@ -85,68 +81,51 @@ class TestTable:
         np.testing.assert_allclose(table["acc_h"], mean)
         assert table["acc_h"].max() > 10
 
-    def test_what_belongs_to_the_method_is_the_same_in_its_rows(self, table: pd.DataFrame):
+    def test_what_belongs_to_the_method_is_the_same_in_its_rows(self, table):
         assert (table.groupby("method")[["t1", "cpu_seconds"]].nunique() == 1).all(axis=None)
         assert (table["cpu_seconds"] > 0).all()
 
-    def test_stacking_does_not_move_the_curve(self, table: pd.DataFrame):
+    def test_stacking_does_not_move_the_curve(self, table):
         areas = table.set_index(["method", "way"])["ausuc"].unstack()
         np.testing.assert_allclose(areas["alone"], areas["CS"])
 
     @pytest.mark.parametrize(("method", "expert"), [("first", "ESZSL"), ("second", "SJE"), ("third", "LAGO")])
-    def test_published_numbers(self, method: str, expert: str, table: pd.DataFrame):
+    def test_published_numbers(self, method, expert, table):
         expected = published_rows(expert, "CUB")
         found = table[table["method"] == method].set_index("way")
+        assert found.loc["calibrated"].filter(like="published_").isna().all()
+        found = found.drop("calibrated")
         for name in PUBLISHED:
             np.testing.assert_array_equal(found[f"published_{name}"], expected[name])
         assert list(found["note"]) == list(expected["note"])
         assert found.loc["alone", "published_acc_h"] > 20
 
-    def test_nothing_was_published_for_other_data(self, cub: GZSLDataset, tmp_path: Path):
+    def test_nothing_was_published_for_other_data(self, cub, tmp_path):
         birds = copy(cub, name="birds")
         one = Candidate("x", QUICK, birds, "ESZSL")
         found, _ = compare([one], Cache(tmp_path), seen=make_seen_expert("lda"))
         assert found.filter(like="published_").isna().all(axis=None)
-        assert list(found["note"]) == ["", "", ""]
+        assert set(found["note"]) == {""}
 
-    def test_results_hold_the_outputs(self, cub: GZSLDataset, tmp_path: Path):
+    def test_results_hold_the_outputs(self, cub, tmp_path):
         one = Candidate("x", QUICK, cub)
         found, (result,) = compare([one], Cache(tmp_path), seen=make_seen_expert("lda"))
-        assert (result.name, list(result.fitted)) == ("x", list(found["way"]))
+        assert (result.name, list(result.fitted)) == ("x", list(found["way"][:-1]))
         sides = result.test.seen_classes, result.test.unseen_classes
-        for (_, rule), acc_h in zip(result.fitted.items(), found["acc_h"], strict=True):
+        for (_, rule), acc_h in zip(result.fitted.items(), found["acc_h"][:-1], strict=True):
             guess = result.test.classes[rule.predict(result.test)]
             scores = gzsl_scores(result.test.classes[result.test.labels], guess, *sides)
             assert 100 * scores.acc_h == pytest.approx(acc_h)
 
-    def test_agrees_with_the_main_job(self, data: GZSLDataset, tmp_path: Path):
-        experiment = run_experiment(data)
-        found = compare([Candidate("ESZSL", ESZSL(), data)], Cache(tmp_path))[0].set_index("way")
-        by_name = {one.name: one for one in experiment.evaluations}
-        for way, name in (("alone", "ESZSL alone"), ("CS", "CS + ESZSL"), ("COSMO", "COSMO")):
-            expected, row = by_name[name], found.loc[way]
-            scores = [100 * value for value in expected.scores]
-            assert row[["acc_ts", "acc_tr", "acc_h"]].tolist() == pytest.approx(scores)
-            assert row["ausuc"] == pytest.approx(100 * expected.ausuc)
-            assert row["acc_h_low"] == pytest.approx(100 * expected.intervals[2].low)
-            assert row["ausuc_high"] == pytest.approx(100 * expected.ausuc_interval.high)
-        assert found["t1"].iloc[0] == pytest.approx(100 * experiment.facts["zsl_t1"])
-
 
 class TestTraining:
-    def test_what_is_kept_is_not_trained_again(
-        self,
-        candidates: list[Candidate],
-        table: pd.DataFrame,
-        folder: Path,
-        monkeypatch: pytest.MonkeyPatch,
-    ):
-        def fails(*_args: object, **_options: object) -> None:
+    def test_what_is_kept_is_not_trained_again(self, candidates, table, folder, monkeypatch):
+        def fails(*_args, **_options):
             raise AssertionError("trained again")
 
         for expert in (ESZSL, SJE, LAGO, SoftmaxRegression):
             monkeypatch.setattr(expert, "fit", fails)
-        counts: list[tuple[int, int]] = []
+        counts = []
         again, _ = compare(candidates[::-1], Cache(folder), report=lambda *count: counts.append(count))
         assert counts == [(3, 3)]
         order = pd.Categorical(again["method"], ["first", "second", "third"])
@@ -154,33 +133,29 @@ class TestTraining:
             again.iloc[np.argsort(order.codes, kind="stable")].reset_index(drop=True), table
         )
 
-    def test_a_method_added_later_costs_itself_only(
-        self, candidates: list[Candidate], table: pd.DataFrame, folder: Path, cub: GZSLDataset
-    ):
-        counts: list[tuple[int, int]] = []
+    def test_a_method_added_later_costs_itself_only(self, candidates, table, folder, cub):
+        counts = []
         more = [*candidates, Candidate("more", ESZSL(gamma=3.0, lam=1.0, temperature=0.05), cub)]
         found, _ = compare(more, Cache(folder), report=lambda *count: counts.append(count))
         assert counts == [(3, 4), (4, 4)]
-        pd.testing.assert_frame_equal(found.iloc[:9], table)
+        pd.testing.assert_frame_equal(found.iloc[:12], table)
 
-    def test_two_processes_give_the_same(
-        self, candidates: list[Candidate], table: pd.DataFrame, tmp_path: Path
-    ):
-        counts: list[tuple[int, int]] = []
+    def test_two_processes_give_the_same(self, candidates, table, tmp_path):
+        counts = []
         found, _ = compare(
             candidates, Cache(tmp_path), workers=Workers(2), report=lambda *count: counts.append(count)
         )
         pd.testing.assert_frame_equal(found.drop(columns="cpu_seconds"), table.drop(columns="cpu_seconds"))
         assert counts == [(number, 3) for number in range(4)]
 
-    def test_a_failure_keeps_what_was_finished(self, cub: GZSLDataset, tmp_path: Path):
+    def test_a_failure_keeps_what_was_finished(self, cub, tmp_path):
         bad = Candidate("bad", ESZSL(gamma=-1.0, lam=1.0, temperature=1.0), cub)
         with pytest.raises(ValueError, match="gamma must be positive"):
             compare([Candidate("good", QUICK, cub), bad], Cache(tmp_path), seen=make_seen_expert("lda"))
         kinds = {path.name.split("-")[0] for path in tmp_path.iterdir()}
         assert kinds == {"choice", "seen", "unseen", "trained"}
 
-    def test_seen_expert_and_seed(self, cub: GZSLDataset, tmp_path: Path):
+    def test_seen_expert_and_seed(self, cub, tmp_path):
         one = [Candidate("x", QUICK, cub)]
         cache = Cache(tmp_path)
         tables = [
@@ -192,7 +167,7 @@ class TestTraining:
         assert len({table.loc["COSMO", "ausuc"] for table in tables[:2]}) == 2
         assert len(list(tmp_path.glob("trained-*"))) == 3
 
-    def test_every_contender_has_its_own_order_of_classes(self, cub: GZSLDataset, tmp_path: Path):
+    def test_every_contender_has_its_own_order_of_classes(self, cub, tmp_path):
         backwards = copy(cub, descriptions=cub.descriptions.iloc[::-1])
         found, _ = compare(
             [Candidate("one", QUICK, cub), Candidate("other", QUICK, backwards)],
@@ -202,12 +177,12 @@ class TestTraining:
         one, other = (found[found["method"] == name].set_index("way") for name in ("one", "other"))
         assert other.loc["COSMO", "acc_tr"] == pytest.approx(one.loc["COSMO", "acc_tr"], abs=5)
 
-    def test_nobody_to_compare(self, tmp_path: Path):
+    def test_nobody_to_compare(self, tmp_path):
         with pytest.raises(ValueError, match="no candidates"):
             compare([], Cache(tmp_path))
 
 
-def test_networks_leave_no_checkpoints(cub: GZSLDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_networks_leave_no_checkpoints(cub, tmp_path, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setattr("cosmo.experts._network._SECONDS", 0.0)
     monkeypatch.setattr(DEM, "grid", {"epochs": (1, 2)})

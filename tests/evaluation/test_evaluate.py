@@ -1,33 +1,31 @@
 """A model measured on labelled samples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from cosmo.data import DataError, GZSLDataset, load_glyphs
+from cosmo.data import DataError, load_glyphs
 from cosmo.evaluation.evaluate import evaluate_model
-from cosmo.io.model import Model, fit_model
+from cosmo.io.model import fit_model
 from cosmo.metrics.accuracy import gzsl_intervals, gzsl_scores
 
 
 @pytest.fixture(scope="module")
-def data() -> GZSLDataset:
+def data():
     return load_glyphs(n_classes=24, samples_per_class=10)
 
 
 @pytest.fixture(scope="module")
-def model(data: GZSLDataset) -> Model:
+def model(data):
     train = data.split.trainval
     return fit_model(data.features[train], data.labels[train], data.descriptions)
 
 
-def rows(data: GZSLDataset) -> np.ndarray:
+def rows(data):
     return np.concatenate([data.split.test_seen, data.split.test_unseen])
 
 
-def test_all_classes(model: Model, data: GZSLDataset):
+def test_all_classes(model, data):
     test = rows(data)
     X, y = data.features[test], data.labels[test]
     found = evaluate_model(model, X, y)
@@ -47,7 +45,7 @@ def test_all_classes(model: Model, data: GZSLDataset):
         assert found.predictions[name].to_numpy() == pytest.approx(told[name].to_numpy())
 
 
-def test_confusions_add_up(model: Model, data: GZSLDataset):
+def test_confusions_add_up(model, data):
     test = rows(data)
     found = evaluate_model(model, data.features[test], data.labels[test])
     wrong = found.predictions[found.predictions["label"] != found.predictions["prediction"]]
@@ -60,7 +58,7 @@ def test_confusions_add_up(model: Model, data: GZSLDataset):
         assert row["accuracy"] == pytest.approx(1 - len(mistakes.index.repeat(mistakes)) / row["samples"])
 
 
-def test_classes_without_samples_are_left_out(model: Model, data: GZSLDataset):
+def test_classes_without_samples_are_left_out(model, data):
     test = rows(data)
     some = [*data.seen_classes[:5], *data.unseen_classes[:3]]
     test = test[data.labels[test].isin(some)]
@@ -85,6 +83,6 @@ def test_labels_as_they_are_written_elsewhere():
     assert isinstance(one.to_dict()["classes"][0]["class"], int)
 
 
-def test_unknown_class(model: Model, data: GZSLDataset):
+def test_unknown_class(model, data):
     with pytest.raises(DataError, match="'Q'"):
         evaluate_model(model, data.features[:1], ["Q"])

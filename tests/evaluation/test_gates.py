@@ -7,7 +7,7 @@ from cosmo import Protocol
 from cosmo._core.cache import Cache
 from cosmo.data import load_glyphs
 from cosmo.evaluation.expert_cache import ExpertCache
-from cosmo.evaluation.gates import compare_gates, leave_out_gaps, odin_auc
+from cosmo.evaluation.gates import compare_gates
 from cosmo.experts import ESZSL, make_seen_expert
 from cosmo.metrics.accuracy import gate_auc
 
@@ -21,12 +21,7 @@ def experts(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def gaps(experts):
-    return leave_out_gaps(experts)
-
-
-@pytest.fixture(scope="module")
-def results(experts, gaps):
+def results(experts):
     found = compare_gates(experts, SEEN, ESZSL(), ["max-softmax", "odin", "confidence"], folds=3)
     return {one.name: one for one in found}
 
@@ -48,21 +43,3 @@ def test_more_hold_outs_change_the_gate(results):
 def test_platt_scaling_lowers_the_calibration_error(results):
     measures = results["confidence"].measures
     assert measures["scaled_ece"] < measures["ece"]
-
-
-def test_odin_auc_contains_the_choice_of_the_gate(experts, results):
-    table = odin_auc(experts, SEEN, ESZSL())
-    assert table.to_numpy().max() == pytest.approx(results["odin"].measures["auc"])
-    assert 0.0 in table.index
-    assert table.notna().all().all()
-
-
-def test_leave_out_gaps_are_cached(tmp_path, monkeypatch):
-    data = load_glyphs(n_classes=30, samples_per_class=8)
-    first = leave_out_gaps(ExpertCache(Protocol(data), Cache(tmp_path)))
-    monkeypatch.setattr("cosmo.evaluation.gates.leave_out_gap", None)  # Training would fail.
-    assert leave_out_gaps(ExpertCache(Protocol(data), Cache(tmp_path))) == first
-
-
-def test_members_separate_trained_classes_best(gaps):
-    assert gaps["margin loss"].trained > gaps["margin loss"].unmet

@@ -23,10 +23,9 @@ from cosmo.experts import UnseenExpert, make_seen_expert
 from cosmo.metrics.accuracy import zsl_accuracy
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = ["Candidate", "CandidateResult", "compare", "published_numbers", "published_rows"]
-
 _WAYS = {"alone": "", "CS": "CS + ", "COSMO": "COSMO + "}
 _METRICS = ["acc_ts", "acc_tr", "acc_h", "ausuc", "t1"]
+_NOT_PUBLISHED = {**{f"published_{name}": float("nan") for name in _METRICS}, "note": ""}
 
 
 @cache
@@ -59,21 +58,9 @@ def published_numbers() -> pd.DataFrame:
 def published_rows(expert: str, dataset: str, *, corrected: bool = True) -> pd.DataFrame:
     """Return what was published on test for an unseen expert: alone, with calibrated stacking, inside COSMO.
 
-    Parameters
-    ----------
-    expert : str
-        Name of the method or of its class; case and punctuation other than the star do not matter: "FCLSWGAN"
-        is f-CLSWGAN, "CMT*" is CMT with novelty detection.
-    dataset : str
-        "CUB", "AWA" (also "AWA1"), "SUN", "FLO"; "AWA2" has a few T1.
-    corrected : bool
-        Put right what is misprinted in the paper.
-
-    Returns
-    -------
-    rows : DataFrame (3, 6)
-        Index `alone`, `CS`, `COSMO`; columns `acc_ts`, `acc_tr`, `acc_h`, `ausuc`, `t1` in percent, `note`.
-        Unpublished figures are NaN, also for an unknown expert or data set.
+    `expert` is the name of the method or of its class ("FCLSWGAN" is f-CLSWGAN); AWA1 is "AWA". The columns
+    `acc_ts`, `acc_tr`, `acc_h`, `ausuc` and `t1` are in percent, NaN where nothing was published. `corrected`
+    puts right what is misprinted in the paper.
     """
     numbers = _numbers()
     numbers = numbers[
@@ -101,14 +88,7 @@ def _plain(name: str) -> str:
 class Candidate:
     """An unseen expert to compare, with the data set in the form that it needs.
 
-    Parameters
-    ----------
-    name : str
-        Shown in the table.
-    expert : UnseenExpert
-    dataset : GZSLDataset
-    published : str, default=""
-        Name of the method in the table of published numbers, if they can be compared.
+    `published` is the name of the method in the table of published numbers, if they can be compared.
     """
 
     name: str
@@ -119,15 +99,9 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class CandidateResult:
-    """Outputs of a candidate and its fitted combinations.
+    """Labelled outputs of a candidate and its fitted combinations.
 
-    Parameters
-    ----------
-    name : str
-    fitted : dict of Combination
-        "alone", "CS" and "COSMO", and "own gate" for an expert that detects novelty.
-    validation, test : ExpertOutputs
-        Labelled.
+    `fitted` has "alone", "CS" and "COSMO", and "own gate" for an expert that detects novelty.
     """
 
     name: str
@@ -147,27 +121,11 @@ def compare(
 ) -> tuple[pd.DataFrame, list[CandidateResult]]:
     """Return a table with a row for each expert and combination, and the outputs behind it.
 
-    Parameters
-    ----------
-    candidates : list of Candidate
-    cache : Cache
-        Stores the predictions of trained experts.
-    seen : classifier, default=make_seen_expert("logistic")
-    seed : int, default=0
-        Draws the validation split.
-    workers : Workers, optional
-        Where experts are trained; by default in this process.
-    report : callable, default=no report
-        Receives the number of trained experts and of all experts.
-
-    Returns
-    -------
-    table : DataFrame
-        Accuracies and areas in percent with 95 % intervals (`acc_h`, `acc_h_low`, `acc_h_high`); `t1` is
-        the accuracy on unseen samples among unseen classes; `cpu_seconds` covers choosing parameters and
-        training of the unseen expert in both stages; `published_*` are published figures for that data set,
-        on other features, and `note` comments on them.
-    results : list of CandidateResult
+    Accuracies and areas are in percent with 95 % intervals (`acc_h`, `acc_h_low`, `acc_h_high`); `t1` is the
+    accuracy on unseen samples among unseen classes; `cpu_seconds` covers choosing parameters and training of
+    the unseen expert in both stages; `published_*` are published figures for that data set, on other
+    features, and `note` comments on them. The row "calibrated" is COSMO by the calibrated method, for experts
+    that are not slow to train. `report` receives the number of trained experts and of all experts.
     """
     if not candidates:
         raise ValueError("there are no candidates to compare; give at least one")
@@ -184,16 +142,20 @@ def compare(
     for found in outputs:
         names = ["alone", *(["own gate"] if found.test.novelty is not None else []), "CS", "COSMO"]
         fitted.append({name: make_way(name).fit(found.validation) for name in names})
+    again = [None if one.unseen.slow else one.experts.fit_calibrated(seen, one.unseen) for one in trainings]
     # All choices are made: now the test sets are opened.
     results = [
         CandidateResult(one.name, ways, found.validation, found.labelled(stages[id(one.dataset)].test_labels))
         for one, ways, found in zip(candidates, fitted, outputs, strict=True)
     ]
-    rows = [
-        row
-        for one, result, found in zip(candidates, results, outputs, strict=True)
-        for row in _rows(one, found.cpu_seconds, result)
-    ]
+    rows: list[dict[str, Any]] = []
+    for one, result, found, model in zip(candidates, results, outputs, again, strict=True):
+        rows += _rows(one, found.cpu_seconds, result)
+        if model is not None:
+            stage = stages[id(one.dataset)]
+            test = model.outputs(stage.protocol.test_features(), stage.test_labels)
+            last = evaluate("calibrated", model.combination_, model.validation_outputs_, test)
+            rows.append({**rows[-1], "way": "calibrated", **_percent(last), **_NOT_PUBLISHED})
     return pd.DataFrame(rows), results
 
 

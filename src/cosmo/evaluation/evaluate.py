@@ -16,7 +16,7 @@ from cosmo.metrics.accuracy import GZSLScores, Interval, gzsl_intervals, gzsl_sc
 from cosmo.metrics.calibration import Calibration, calibration
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = ["ModelEvaluation", "evaluate_model"]
+_WEAK = 5  # classes that are named in a warning
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +64,11 @@ class ModelEvaluation:
         """Calibration of the gate's `p(U)`."""
         return calibration(1 - self.predictions["p_seen"], ~self.outputs.is_seen)
 
+    @property
+    def words(self) -> list[str]:
+        """The result in sentences, see `plain_words`."""
+        return plain_words(self.scores, self.classes, self.confusions)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and names, for JSON; NaN becomes None."""
 
@@ -74,6 +79,7 @@ class ModelEvaluation:
         table = self.classes.astype({"samples": int}).reset_index(names="class")
         return {
             "samples": len(self.predictions),
+            "words": self.words,
             **{name: plain(value) for name, value in self.scores._asdict().items()},
             **{
                 f"{name}_95": [*map(plain, interval)]
@@ -89,19 +95,7 @@ class ModelEvaluation:
 
 
 def evaluate_model(model: Model, items: Any, labels: Iterable[Hashable]) -> ModelEvaluation:
-    """Evaluate a model on labelled samples.
-
-    Parameters
-    ----------
-    model : Model
-    items : samples
-        As `Model.predict` takes them.
-    labels : one class for each sample
-        Unknown classes raise ValueError.
-
-    Returns
-    -------
-    ModelEvaluation
+    """Evaluate a model on labelled samples, as `Model.predict` takes them.
 
     Examples
     --------
@@ -149,20 +143,64 @@ def evaluate_model(model: Model, items: Any, labels: Iterable[Hashable]) -> Mode
             "p_seen": 1 - steps.p_unseen,
         }
     )
-    confusions = _confusions(predictions)
+    confusions = confusion_table(predictions)
     return ModelEvaluation(
         scores,
         intervals,
         ausuc,
         ausuc_interval,
-        _by_class(predictions, confusions, seen),
+        class_table(predictions, confusions, seen),
         confusions,
         predictions,
         outputs,
     )
 
 
-def _confusions(predictions: pd.DataFrame) -> pd.DataFrame:
+def plain_words(scores: GZSLScores, classes: pd.DataFrame, confusions: pd.DataFrame) -> list[str]:
+    r"""Return accuracies, the most frequent mistake and a warning of weak classes as sentences.
+
+    Weak classes have less than half of the mean accuracy; the warning begins with "Warning:".
+
+    Examples
+    --------
+    >>> answers = pd.DataFrame({"label": list("aaabbz"), "prediction": list("aaazzz")})
+    >>> mistakes = confusion_table(answers)
+    >>> table = class_table(answers, mistakes, pd.Index(["a", "b"]))
+    >>> print(*plain_words(GZSLScores(1.0, 0.5, 2 / 3), table, mistakes), sep="\n")
+    Known classes (with training samples): 50.0 % correct, as a mean over 2 classes.
+    New classes (by description only): 100.0 % correct, as a mean over 1 class.
+    Balanced score (harmonic mean of both): 66.7 %.
+    Most frequent mistake: b taken for z, 2 of 2 samples.
+    Warning: 1 of 3 classes is below half of the mean accuracy: b 0 % (2 samples).
+    """
+    lines = []
+    for domain, name, value in (
+        ("seen", "Known classes (with training samples)", scores.acc_tr),
+        ("unseen", "New classes (by description only)", scores.acc_ts),
+    ):
+        number = int((classes["domain"] == domain).sum())
+        mean = f"as a mean over {number} class{'' if number == 1 else 'es'}"
+        lines.append(f"{name}: {100 * value:.1f} % correct, {mean}." if number else f"{name}: no samples.")
+    if not np.isnan(scores.acc_h):
+        lines.append(f"Balanced score (harmonic mean of both): {100 * scores.acc_h:.1f} %.")
+    if len(confusions):
+        label, prediction, times = confusions.iloc[0]
+        of = classes.loc[[label], "samples"].iloc[0]
+        lines.append(f"Most frequent mistake: {label} taken for {prediction}, {times} of {of} samples.")
+    weak = classes[classes["accuracy"] < classes["accuracy"].mean() / 2]
+    if len(weak):
+        shown = ", ".join(
+            f"{label} {100 * one['accuracy']:.0f} % ({one['samples']} samples)"
+            for label, one in weak.head(_WEAK).iterrows()
+        )
+        more = f", and {len(weak) - _WEAK} more" if len(weak) > _WEAK else ""
+        are = f"{len(classes)} classes {'is' if len(weak) == 1 else 'are'}"
+        lines.append(f"Warning: {len(weak)} of {are} below half of the mean accuracy: {shown}{more}.")
+    return lines
+
+
+def confusion_table(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return label, prediction and number of samples of each mistake, most frequent first."""
     wrong = predictions[predictions["label"] != predictions["prediction"]]
     pairs = (
         wrong.groupby(["label", "prediction"], sort=False).size().sort_values(ascending=False, kind="stable")
@@ -170,7 +208,8 @@ def _confusions(predictions: pd.DataFrame) -> pd.DataFrame:
     return pairs.rename("samples").reset_index()
 
 
-def _by_class(predictions: pd.DataFrame, confusions: pd.DataFrame, seen: pd.Index) -> pd.DataFrame:
+def class_table(predictions: pd.DataFrame, confusions: pd.DataFrame, seen: pd.Index) -> pd.DataFrame:
+    """Return domain, samples, accuracy and most frequent mistake of each class, worst first."""
     right = (predictions["label"] == predictions["prediction"]).groupby(predictions["label"], sort=False)
     table = pd.DataFrame({"samples": right.size(), "accuracy": right.mean()})
     table.insert(0, "domain", np.where(table.index.isin(seen), "seen", "unseen"))

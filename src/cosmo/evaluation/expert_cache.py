@@ -158,15 +158,9 @@ class CachedExpert(UnseenExpert):
 
 
 class ExpertCache:
-    """Outputs of experts in both stages of a protocol; each expert is trained once.
+    """Outputs of experts in both stages of a sealed protocol; each expert is trained once.
 
     `Cosmo` does the training: the recipe is that of every fit, with cached experts.
-
-    Parameters
-    ----------
-    protocol : Protocol
-        Sealed.
-    cache : Cache
     """
 
     def __init__(self, protocol: Protocol, cache: Cache) -> None:
@@ -183,22 +177,31 @@ class ExpertCache:
         self, seen: BaseEstimator, unseen: UnseenExpert, *, gate: Gate | None = None, folds: int = 1
     ) -> StageOutputs:
         """Return the outputs of two experts; see `Cosmo` for the parameters."""
-        model = Cosmo(
-            self.protocol.dataset.descriptions,
+        model = self._model(seen, unseen).set_params(
             method="paper",
-            seen=CachedClassifier(seen, self.cache),
-            unseen=CachedExpert(unseen, self.cache),
             gate=MaxSoftmaxGate() if gate is None else gate,
             smoothing="none",
-            hold_out=self.protocol.training_hold_out(),
             folds=folds,
-            random_state=self.protocol.seed,
-            cache=self.cache.folder,
-        ).fit(self._training.X, self._training.y)
+        )
+        model.fit(self._training.X, self._training.y)
         validation, test = model.validation_outputs_, model.outputs(self.protocol.test_features())
         assert isinstance(validation, ExpertOutputs), "a fitted model has all outputs"
         self.cache.write("trained", self.key(seen, unseen), {"trained": True})
         return StageOutputs(model, validation, test)
+
+    def fit_calibrated(self, seen: BaseEstimator, unseen: UnseenExpert) -> Cosmo:
+        """Return a model of the calibrated method with the same experts."""
+        return self._model(seen, unseen).fit(self._training.X, self._training.y)
+
+    def _model(self, seen: BaseEstimator, unseen: UnseenExpert) -> Cosmo:
+        return Cosmo(
+            self.protocol.dataset.descriptions,
+            seen=CachedClassifier(seen, self.cache),
+            unseen=CachedExpert(unseen, self.cache),
+            hold_out=self.protocol.training_hold_out(),
+            random_state=self.protocol.seed,
+            cache=self.cache.folder,
+        )
 
     def has(self, seen: BaseEstimator, unseen: UnseenExpert) -> bool:
         """Return whether both experts were trained before."""
@@ -226,16 +229,7 @@ class ExpertCache:
 
 @dataclass(frozen=True, eq=False)
 class StageOutputs:
-    """A fitted model and its experts' outputs in both stages.
-
-    Parameters
-    ----------
-    model : Cosmo
-    validation : ExpertOutputs
-        On GZSL-Val, labelled.
-    test : ExpertOutputs
-        On the test rows, unlabelled.
-    """
+    """A fitted model, its experts' labelled outputs on GZSL-Val, and the unlabelled ones on test rows."""
 
     model: Cosmo
     validation: ExpertOutputs

@@ -20,11 +20,11 @@ from scipy import stats
 from sklearn.base import clone
 
 from cosmo.classifier._cosmo import Cosmo
+from cosmo.classifier.choice import named_experts
 from cosmo.classifier.combinations import Combination, OperatingPoint, Outputs
 from cosmo.classifier.ways import make_way
 from cosmo.data import GZSLDataset
 from cosmo.data.splits import Protocol, gating_split
-from cosmo.experts import make_seen_expert, make_unseen_expert
 from cosmo.gates import MaxSoftmaxGate, make_gate
 from cosmo.metrics.accuracy import (
     GZSLScores,
@@ -39,8 +39,6 @@ from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.smoothing import Smoothing
 
-__all__ = ["CALIBRATED", "Evaluation", "Experiment", "Settings", "evaluate", "run_experiment", "summarise"]
-
 logger = logging.getLogger(__name__)
 
 CALIBRATED = "COSMO, calibrated"
@@ -49,17 +47,9 @@ CALIBRATED = "COSMO, calibrated"
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a run.
+    """Settings of a run: names of the experts and the gate, smoothing of the row "COSMO", and the seed.
 
-    Parameters
-    ----------
-    unseen, seen, gate : str
-        Names in `cosmo.experts.UNSEEN_EXPERTS` (see `make_unseen_expert` for what may follow the name),
-        `SEEN_EXPERTS` and `cosmo.gates.GATES`.
-    smoothing : {"adaptive", "constant", "none"}
-        Of the row "COSMO".
-    seed : int, default=0
-        Draws the validation split.
+    Experts may be "auto", `budget` is then that of `Cosmo`. `seed` draws the validation split.
     """
 
     unseen: str = "eszsl"
@@ -67,26 +57,14 @@ class Settings:
     gate: str = "confidence"
     smoothing: Smoothing = "adaptive"
     seed: int = 0
+    budget: float = 60.0
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Test results of one combination.
+    """Test results of one combination at the operating point chosen on validation, with 95 % intervals.
 
-    Parameters
-    ----------
-    name : str
-    scores : GZSLScores
-        At the operating point chosen on validation.
-    intervals : tuple of Interval
-        95 % intervals of the three scores.
-    ausuc : float
-    ausuc_interval : Interval
-    point : OperatingPoint
-    validation : GZSLScores
-        On GZSL-Val at the same point.
-    curve : SeenUnseenCurve
-        On test.
+    `validation` has the accuracies on GZSL-Val at the same point, `curve` is on test.
     """
 
     name: str
@@ -116,23 +94,9 @@ class Evaluation:
 class Experiment:
     """Results of a run, the fitted models of its last two rows, and the outputs behind them.
 
-    Parameters
-    ----------
-    dataset : GZSLDataset
-    settings : Settings
-    evaluations : list of Evaluation
-    model : Cosmo
-        Of the row COSMO, the paper's method.
-    facts : dict of float
-        Accuracies of the parts, see `to_dict`.
-    fitted : dict of Combination
-        By the names of the evaluations, without the calibrated method.
-    test : ExpertOutputs
-        Labelled outputs on the test rows: those of seen classes first, each part sorted.
-    calibrated : Cosmo, optional
-        Of the last row, the calibrated method.
-    calibrated_test : ExpertOutputs, optional
-        Its outputs on the test rows.
+    `model` is that of the row COSMO (the paper's method), `calibrated` that of the last row. `fitted` has the
+    combinations by the names of the evaluations, without the calibrated method. `test` and `calibrated_test`
+    are labelled outputs on the test rows: those of seen classes first, each part sorted.
     """
 
     dataset: GZSLDataset
@@ -174,14 +138,14 @@ class Experiment:
             },
             "settings": asdict(self.settings),
             "unseen_expert": self.model.experts_.unseen.decided_,
+            "choice": None if self.model.choice_ is None else self.model.choice_.rows(),
             "facts": {name: None if np.isnan(value) else value for name, value in self.facts.items()},
             "results": [e.to_dict() for e in self.evaluations],
         }
 
 
-def combinations(settings: Settings) -> dict[str, Combination]:
-    """Return the rows of the table, in order, before those of COSMO."""
-    expert = type(make_unseen_expert(settings.unseen)).__name__
+def combinations(settings: Settings, expert: str) -> dict[str, Combination]:
+    """Return the rows of the table, in order, before those of COSMO; `expert` is the unseen one's name."""
     return {
         f"{expert} alone": make_way("alone"),
         f"CS + {expert}": make_way("CS"),
@@ -220,22 +184,8 @@ def run_experiment(
 ) -> Experiment:
     """Train on the training rows, choose on GZSL-Val, evaluate every combination on test.
 
-    The logger "cosmo" reports each step.
-
-    Parameters
-    ----------
-    dataset : GZSLDataset
-    settings : Settings, default=Settings()
-    cache : path, optional
-        Folder, see `Cosmo`.
-    protocol : Protocol, optional
-        Sealed; by default a new one with the seed of the settings.
-    calibrated : bool, default=True
-        Whether to add the row of the calibrated method.
-
-    Returns
-    -------
-    Experiment
+    The logger "cosmo" reports each step. `cache` is a folder, see `Cosmo`; `protocol` is sealed, by default a
+    new one with the seed of the settings; `calibrated` adds the row of the calibrated method.
 
     Examples
     --------
@@ -251,8 +201,8 @@ def run_experiment(
     model = Cosmo(
         dataset.descriptions,
         method="paper",
-        seen=make_seen_expert(settings.seen),
-        unseen=make_unseen_expert(settings.unseen),
+        **named_experts(settings.seen, settings.unseen),
+        budget=settings.budget,
         gate=make_gate(settings.gate),
         smoothing=settings.smoothing,
         hold_out=protocol.training_hold_out(),
@@ -263,11 +213,15 @@ def run_experiment(
     other = None
     if calibrated:
         logger.info("calibrated method")
-        # The experts' parameters are those that were chosen above.
+        # The experts and their parameters are those that were chosen above.
         parameters = {"method": "calibrated", "unseen": clone(model.experts_.unseen), "gate": None}
+        if model.choice_ is not None:
+            parameters |= {"seen": clone(model.experts_.seen), "feature_transform": model.experts_.transform}
         other = clone(model).set_params(**parameters, smoothing="adaptive").fit(training.X, training.y)
+        other.choice_ = model.choice_
     logger.info("choosing the operating points of the other combinations")
-    fitted = {name: rule.fit(validation) for name, rule in combinations(settings).items()}
+    expert = type(model.experts_.unseen).__name__
+    fitted = {name: rule.fit(validation) for name, rule in combinations(settings, expert).items()}
     fitted["COSMO"] = model.combination_
     logger.info("opening the test set")
     samples = protocol.open_test()
