@@ -1,24 +1,21 @@
 """Pages in a real Chromium, driven by Playwright, for tests that need one."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
 from scipy.special import expit
 
 from cosmo import Cosmo
-from cosmo.classifier.combinations import Combination, GatedMixture
+from cosmo.classifier.combinations import GatedMixture
 from cosmo.evaluation.run import CALIBRATED, Experiment
 from cosmo.metrics.accuracy import gzsl_scores
 from cosmo.mixture.outputs import ExpertOutputs
@@ -33,7 +30,7 @@ ROLES = {
 
 
 @contextmanager
-def chromium() -> Iterator[Any]:
+def chromium():
     """A running browser; skips where there is none.
 
     Playwright keeps an event loop in its thread while it runs, which `asyncio.run` of other tests does not
@@ -54,12 +51,12 @@ def chromium() -> Iterator[Any]:
 class Visitor:
     """Opens pages, each in a context of its own, and notes whatever they should not do."""
 
-    def __init__(self, browser: Any) -> None:
-        self.complaints: list[str] = []
+    def __init__(self, browser):
+        self.complaints = []
         self._browser = browser
-        self._contexts: list[Any] = []
+        self._contexts = []
 
-    def open(self, address: str | Path, part: str = "", *, wait: bool = True, **options: Any) -> Any:
+    def open(self, address, part="", *, wait=True, **options):
         """Open an address or a file, at the `#part` of it; `options` are those of the context."""
         home = address.as_uri() if isinstance(address, Path) else address
         context = self._browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **options})
@@ -75,10 +72,10 @@ class Visitor:
             settled(page)
         return page
 
-    def _note(self, complaint: str) -> None:
+    def _note(self, complaint):
         self.complaints.append(complaint)
 
-    def _check(self, url: str, home: str) -> None:
+    def _check(self, url, home):
         there, here = urlsplit(url), urlsplit(home)
         own = (there.scheme, there.netloc) == (here.scheme, here.netloc)
         if there.scheme == "file":
@@ -86,25 +83,25 @@ class Visitor:
         if not own and there.scheme not in ("data", "blob"):
             self._note(f"request to {url}")
 
-    def forgive(self, pattern: str) -> None:
+    def forgive(self, pattern):
         """Take back the complaints that a test provokes; there must be one."""
         kept = [complaint for complaint in self.complaints if not re.search(pattern, complaint)]
         assert len(kept) < len(self.complaints), f"nothing like {pattern!r} in {self.complaints}"
         self.complaints = kept
 
-    def leave(self) -> None:
+    def leave(self):
         """Close everything; nothing may be left to complain about."""
         for context in self._contexts:
             context.close()
         assert self.complaints == []
 
 
-def settled(page: Any) -> None:
+def settled(page):
     """Wait for the next frame: a page redraws once per frame."""
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
-def until(page: Any, expression: str) -> None:
+def until(page, expression):
     """Wait until an expression holds; Playwright's own waiting needs `eval`, which the page forbids."""
     for _ in range(300):
         if page.evaluate(expression):
@@ -113,7 +110,7 @@ def until(page: Any, expression: str) -> None:
     raise AssertionError(f"this never came true: {expression}")
 
 
-def operating(page: Any) -> dict[str, float]:
+def operating(page):
     """What the bar above the views says: accuracies in percent, and the threshold or share."""
     shown = page.evaluate(
         """() => Object.fromEntries([...document.querySelectorAll(".operating dl > div")].map(
@@ -122,17 +119,17 @@ def operating(page: Any) -> dict[str, float]:
     return {key: number(text) for key, text in shown.items()}
 
 
-def exact_threshold(page: Any) -> float:
+def exact_threshold(page):
     """The threshold of the current curve, of which the page shows three digits."""
     return float(page.evaluate("cosmoPage.state.set.curves[cosmoPage.state.curve].now"))
 
 
-def number(text: str) -> float:
+def number(text):
     """A number as the page writes it."""
     return float(text.replace("−", "-").replace(",", "").removesuffix("%").strip(" <>"))
 
 
-def moved(rule: Combination, threshold: float) -> Any:
+def moved(rule, threshold):
     """The same rule at another threshold."""
     rule = copy(rule)
     rule.operating_point_ = rule.operating_point_._replace(threshold=threshold)
@@ -149,16 +146,14 @@ class Shown(NamedTuple):
     outputs: ExpertOutputs
 
 
-def way_of(experiment: Experiment, name: str) -> tuple[ExpertOutputs, Combination]:
+def way_of(experiment, name):
     """The outputs and the rule of a curve of a report."""
     if name != CALIBRATED:
         return experiment.test, experiment.fitted[name]
-    assert experiment.calibrated is not None
-    assert experiment.calibrated_test is not None
     return experiment.calibrated_test, experiment.calibrated.combination_
 
 
-def shown_right(page: Any, outputs: ExpertOutputs, rule: Combination) -> None:
+def shown_right(page, outputs, rule):
     """What the plane shows of the current curve is what its predictions give, where it is operated now."""
     threshold, bar, classes = exact_threshold(page), operating(page), outputs.classes
     if isinstance(rule, GatedMixture) and rule.unseen_share is not None:
@@ -180,15 +175,15 @@ def shown_right(page: Any, outputs: ExpertOutputs, rule: Combination) -> None:
     assert [number(cell.partition("(")[0]) for cell in cells] == counts
 
 
-def class_table(page: Any) -> list[list[str]]:
-    found: list[list[str]] = page.evaluate(
+def class_table(page):
+    found = page.evaluate(
         """() => [...document.querySelectorAll("table.classes tbody tr")].map(
             (row) => [...row.cells].map((cell) => cell.textContent.trim()))"""
     )
     return found
 
 
-def check_names(page: Any, view: str) -> None:
+def check_names(page, view):
     """Check that every control and image has a name for screen readers."""
     session = page.context.new_cdp_session(page)
     nodes = session.send("Accessibility.getFullAXTree")["nodes"]
@@ -205,7 +200,7 @@ def check_names(page: Any, view: str) -> None:
     assert page.evaluate("[...document.images].filter((one) => !one.alt).length") == 0
 
 
-def saved(page: Any, button: Any) -> bytes:
+def saved(page, button):
     """The file that a button offers."""
     # Rendering of a picture takes long on a busy machine.
     with page.expect_download(timeout=60_000) as download:
@@ -213,6 +208,6 @@ def saved(page: Any, button: Any) -> bytes:
     return Path(download.value.path()).read_bytes()
 
 
-def rows_of(content: bytes) -> list[list[str]]:
+def rows_of(content):
     """The rows of a CSV file."""
     return list(csv.reader(io.StringIO(content.decode(), newline="")))

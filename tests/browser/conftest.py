@@ -1,49 +1,37 @@
 """A browser per module, and a client of it per test."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from chromium import Shown, Visitor, chromium
 
 from cosmo.data import load_glyphs
-from cosmo.evaluation.run import Experiment, run_experiment
+from cosmo.evaluation.run import run_experiment
 from cosmo.viz.page import write_report
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     with chromium() as running:
         yield running
 
 
 @pytest.fixture
-def visitor(browser: Any) -> Iterator[Visitor]:
+def visitor(browser):
     one = Visitor(browser)
     yield one
     one.leave()
 
 
 @pytest.fixture(scope="session")
-def experiment() -> Experiment:
+def experiment():
     return run_experiment(load_glyphs(n_classes=40, samples_per_class=12))
 
 
 @pytest.fixture(scope="session", params=["calibrated", "paper"])
-def shown(
-    request: pytest.FixtureRequest,
-    experiment: Experiment,
-    report: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Shown:
+def shown(request, experiment, report, tmp_path_factory):
     """The report of a run with the calibrated method, and of one with the paper's ways only."""
     if request.param == "calibrated":
-        assert experiment.calibrated is not None
-        assert experiment.calibrated_test is not None
         model, outputs = experiment.calibrated, experiment.calibrated_test
         return Shown(report, experiment, "COSMO, calibrated", model, outputs)
     evaluations = experiment.evaluations[:-1]
@@ -53,5 +41,5 @@ def shown(
 
 
 @pytest.fixture(scope="session")
-def report(experiment: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(experiment, tmp_path_factory):
     return write_report(experiment, tmp_path_factory.mktemp("report"))

@@ -1,17 +1,11 @@
 """A report in a real browser: what it shows is what `cosmo.metrics.accuracy` and the model itself say."""
 
-from __future__ import annotations
-
 from collections import Counter
-from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import pytest
 from chromium import (
-    Shown,
-    Visitor,
     class_table,
     exact_threshold,
     moved,
@@ -26,22 +20,21 @@ from chromium import (
 )
 from scipy.special import expit
 
-from cosmo.evaluation.run import Experiment
 from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc, gzsl_scores
 from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.viz.reliability import reliability
 
 
-def choose_curve(page: Any, name: str) -> None:
+def choose_curve(page, name):
     page.get_by_label("curve to operate on").select_option(name)
     settled(page)
 
 
-def test_chosen_point_is_that_of_the_model(visitor: Visitor, report: Path, experiment: Experiment) -> None:
+def test_chosen_point_is_that_of_the_model(visitor, report, experiment):
     """Accuracies from the model's own predictions of the test rows, by the names of the classes."""
     page, data = visitor.open(report), experiment.dataset
     rows = np.concatenate([data.split.test_seen, data.split.test_unseen])
-    predicted = experiment.calibrated.predict(data.features[rows])  # type: ignore[union-attr]
+    predicted = experiment.calibrated.predict(data.features[rows])
     scores = gzsl_scores(data.labels[rows], predicted, data.seen_classes, data.unseen_classes)
     bar = operating(page)
     assert (bar["accTs"], bar["accTr"], bar["accH"]) == pytest.approx(
@@ -61,7 +54,7 @@ def test_chosen_point_is_that_of_the_model(visitor: Visitor, report: Path, exper
 
 
 @pytest.mark.parametrize("name", ["COSMO, calibrated", "COSMO", "CS + ESZSL"])
-def test_drag_along_the_curve(visitor: Visitor, report: Path, experiment: Experiment, name: str) -> None:
+def test_drag_along_the_curve(visitor, report, experiment, name):
     page = visitor.open(report, f"#plane/{quote(name)}/0")
     shown_right(page, *way_of(experiment, name))
     handle = page.locator(".handle")
@@ -85,7 +78,7 @@ def test_drag_along_the_curve(visitor: Visitor, report: Path, experiment: Experi
     assert exact_threshold(page) == at, "the point follows although nothing holds it"
 
 
-def test_keys_and_buttons_move_the_point(visitor: Visitor, shown: Shown) -> None:
+def test_keys_and_buttons_move_the_point(visitor, shown):
     evaluation, rule = shown.experiment.evaluations[-1], shown.model.combination_
     page, curve = visitor.open(shown.report), evaluation.curve
     k = int(np.searchsorted(curve.corners, evaluation.point.threshold))
@@ -119,7 +112,7 @@ def test_keys_and_buttons_move_the_point(visitor: Visitor, shown: Shown) -> None
     shown_right(page, shown.outputs, rule)
 
 
-def test_gate(visitor: Visitor, shown: Shown) -> None:
+def test_gate(visitor, shown):
     page, outputs, gate = visitor.open(shown.report, "#gate"), shown.outputs, shown.model.combination_.gate_
     numbers_shown = page.locator("#panel-gate dl.numbers dd")
     ways = {"confidence": "COSMO", "max softmax": "Independent-Hard"}
@@ -130,7 +123,7 @@ def test_gate(visitor: Visitor, shown: Shown) -> None:
         page.locator("#panel-gate select").select_option(name)
         settled(page)
         test, rule = way_of(shown.experiment, way)
-        score = rule.gate_.score(test)  # type: ignore[attr-defined]
+        score = rule.gate_.score(test)
         wanted = 100 * gate_auc(outputs.is_seen, score), 100 * fpr_at_tpr(outputs.is_seen, score)
         assert tuple(map(number, numbers_shown.all_text_contents()[:2])) == pytest.approx(wanted, abs=0.0501)
         text = numbers_shown.nth(2).text_content()
@@ -164,7 +157,7 @@ def test_gate(visitor: Visitor, shown: Shown) -> None:
     shown_right(page, outputs, shown.model.combination_)
 
 
-def test_calibration(visitor: Visitor, shown: Shown) -> None:
+def test_calibration(visitor, shown):
     """The curves and errors of `reliability`, and the shares behind them."""
     page, mixture = visitor.open(shown.report, "#calibration"), shown.model.combination_
     terms = dict(
@@ -195,7 +188,7 @@ def test_calibration(visitor: Visitor, shown: Shown) -> None:
     assert notice.is_visible()
 
 
-def test_ties_and_infinities(visitor: Visitor, report: Path) -> None:
+def test_ties_and_infinities(visitor, report):
     """What the page computes from scores that few data sets have, and what Python does."""
     page, random = visitor.open(report), np.random.default_rng(0)
     for _ in range(20):
@@ -230,7 +223,7 @@ def test_ties_and_infinities(visitor: Visitor, report: Path) -> None:
             np.testing.assert_allclose(shown, wanted, atol=1e-12)
 
 
-def test_class_table(visitor: Visitor, report: Path, experiment: Experiment) -> None:
+def test_class_table(visitor, report, experiment):
     page, (outputs, rule) = visitor.open(report, "#classes"), way_of(experiment, "COSMO, calibrated")
     page.get_by_label("operating point, from all unseen to all seen").focus()
     page.keyboard.press("PageUp")  # not at the chosen point
@@ -274,9 +267,7 @@ def test_class_table(visitor: Visitor, report: Path, experiment: Experiment) -> 
     assert page.locator("#panel-walk .sample").bounding_box()["y"] < 600, "a link leads to what it names"
 
 
-def test_address_leads_to_view_curve_and_sample(
-    visitor: Visitor, report: Path, experiment: Experiment
-) -> None:
+def test_address_leads_to_view_curve_and_sample(visitor, report, experiment):
     page = visitor.open(report, "#walk/COSMO/17")
     assert page.locator("#panel-walk").is_visible()
     assert page.get_by_label("sample number").input_value() == "18"

@@ -1,27 +1,22 @@
 """The studio in a real browser: the real command on a model of glyphs, from the first visit to Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from chromium import Visitor, check_names, number, operating, settled, until
+from chromium import check_names, number, operating, settled, until
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from cosmo import ESZSL
-from cosmo.data import GZSLDataset, load_glyphs
+from cosmo.data import load_glyphs
 from cosmo.io.model import Model, fit_model
 from cosmo.metrics.accuracy import gzsl_scores
 
@@ -30,17 +25,17 @@ NEW = "<b>new & 'quoted'</b>"
 
 
 @pytest.fixture(scope="module")
-def data() -> GZSLDataset:
+def data():
     return load_glyphs(n_classes=40, samples_per_class=12)
 
 
 @pytest.fixture(scope="module")
-def test_rows(data: GZSLDataset) -> np.ndarray:
+def test_rows(data):
     return np.concatenate([data.split.test_seen, data.split.test_unseen])
 
 
 @pytest.fixture(scope="module")
-def folder(data: GZSLDataset, test_rows: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(data, test_rows, tmp_path_factory):
     folder = tmp_path_factory.mktemp("studio")
     train = data.split.trainval
     model = fit_model(
@@ -52,16 +47,14 @@ def folder(data: GZSLDataset, test_rows: np.ndarray, tmp_path_factory: pytest.Te
 
 
 @contextmanager
-def studio(folder: Path, *arguments: str) -> Iterator[str]:
+def studio(folder, *arguments):
     """The address of a studio, which is stopped as by Ctrl-C and must end cleanly."""
     command = [sys.executable, "-m", "cosmo", "studio", *arguments, "--port", "0", "--no-browser", "-q"]
     with subprocess.Popen(
         command, cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            assert process.stdout is not None
             found = re.search(r"http://\S+", process.stdout.readline())
-            assert found is not None
             yield found[0]
             process.send_signal(signal.SIGINT)
             _, complaints = process.communicate(timeout=30)
@@ -72,36 +65,34 @@ def studio(folder: Path, *arguments: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def address(browser: Any, folder: Path) -> Iterator[str]:
+def address(browser, folder):
     with studio(folder, "glyphs.cosmo", "test.npz") as address:
         yield address
 
 
 @pytest.fixture
-def model(folder: Path) -> Model:
+def model(folder):
     return Model.load(folder / "glyphs.cosmo")
 
 
-def make_class(data: GZSLDataset) -> list[float]:
+def make_class(data):
     """A description like that of an unseen class, but stronger, so that it takes samples from it."""
     return (1.3 * data.descriptions.loc[data.unseen_classes[4]].to_numpy(dtype=np.float64)).tolist()
 
 
-def open_view(page: Any, name: str) -> None:
+def open_view(page, name):
     page.get_by_role("tab", name=name).click()
     settled(page)
 
 
-def classify(page: Any, text: str) -> None:
+def classify(page, text):
     page.get_by_label("a row of features").fill(text)
     page.get_by_role("button", name="Classify").click()
     until(page, "!document.querySelector('#panel-try button[type=submit]').disabled")
     settled(page)
 
 
-def test_answers_are_those_of_the_model(
-    visitor: Visitor, address: str, model: Model, data: GZSLDataset, test_rows: np.ndarray
-) -> None:
+def test_answers_are_those_of_the_model(visitor, address, model, data, test_rows):
     page = visitor.open(address)
     assert "token" not in page.url, "the address can be shown to others"
     assert page.evaluate("document.cookie") == ""
@@ -120,7 +111,7 @@ def test_answers_are_those_of_the_model(
         )
 
 
-def test_errors_of_a_row(visitor: Visitor, address: str, data: GZSLDataset) -> None:
+def test_errors_of_a_row(visitor, address, data):
     page = visitor.open(address)
     open_view(page, "Try it")
     n, error = data.features.shape[1], page.locator("#panel-try .error")
@@ -141,9 +132,7 @@ def test_errors_of_a_row(visitor: Visitor, address: str, data: GZSLDataset) -> N
     assert page.locator("#panel-try .sample").is_visible()
 
 
-def test_add_keep_download_undo(
-    visitor: Visitor, address: str, model: Model, data: GZSLDataset, test_rows: np.ndarray, tmp_path: Path
-) -> None:
+def test_add_keep_download_undo(visitor, address, model, data, test_rows, tmp_path):
     page = visitor.open(address)
     page.on("dialog", lambda dialog: pytest.fail(f"a dialog: {dialog.message}"))
     X, y, new_class = data.features[test_rows], data.labels[test_rows], make_class(data)
@@ -208,7 +197,7 @@ def test_add_keep_download_undo(
     assert operating(page)["accTs"] == pytest.approx(100 * scores.acc_ts, abs=0.0501)
 
 
-def test_errors_of_a_class(visitor: Visitor, address: str, data: GZSLDataset) -> None:
+def test_errors_of_a_class(visitor, address, data):
     page, new_class = visitor.open(address), make_class(data)
     open_view(page, "Add a class")
     error = page.locator("#panel-add .error")
@@ -231,7 +220,7 @@ def test_errors_of_a_class(visitor: Visitor, address: str, data: GZSLDataset) ->
     assert number(page.get_by_label("attribute values").input_value().split(",")[2]) == 0.25
 
 
-def test_views_are_named_and_fit_a_phone(visitor: Visitor, address: str, data: GZSLDataset) -> None:
+def test_views_are_named_and_fit_a_phone(visitor, address, data):
     page = visitor.open(address, viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
     for name in ("Try it", "Add a class"):
         open_view(page, name)
@@ -241,7 +230,7 @@ def test_views_are_named_and_fit_a_phone(visitor: Visitor, address: str, data: G
         check_names(page, name)
 
 
-def test_other_sites_get_nothing(browser: Any, address: str) -> None:
+def test_other_sites_get_nothing(browser, address):
     """A page of another origin, in the same browser, after the studio was opened in it."""
     tab = browser.new_page()
     tab.goto(address)
@@ -264,9 +253,7 @@ def test_other_sites_get_nothing(browser: Any, address: str) -> None:
     tab.close()
 
 
-def test_without_samples(
-    visitor: Visitor, folder: Path, model: Model, data: GZSLDataset, test_rows: np.ndarray
-) -> None:
+def test_without_samples(visitor, folder, model, data, test_rows):
     """The hold-out rounds that the model recorded, with the names of their classes. Then Ctrl-C."""
     with studio(folder, "glyphs.cosmo") as address:
         page = visitor.open(address)
@@ -294,9 +281,7 @@ def test_without_samples(
     visitor.forgive("ERR_CONNECTION_REFUSED")
 
 
-def test_set_the_operating_point(
-    visitor: Visitor, address: str, model: Model, data: GZSLDataset, test_rows: np.ndarray, tmp_path: Path
-) -> None:
+def test_set_the_operating_point(visitor, address, model, data, test_rows, tmp_path):
     """The share on the page becomes that of the running model, until it is undone."""
     page = visitor.open(address)
     before = operating(page)

@@ -1,20 +1,14 @@
 """A report in the hands of its readers: on a phone, without a mouse, in the dark, saved, and attacked."""
 
-from __future__ import annotations
-
 import io
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from chromium import (
-    Visitor,
     check_names,
     class_table,
     exact_threshold,
@@ -28,14 +22,14 @@ from chromium import (
 from PIL import Image
 
 from cosmo.data import GZSLDataset
-from cosmo.evaluation.run import CALIBRATED, Experiment
+from cosmo.evaluation.run import CALIBRATED
 from cosmo.viz.page import experiment_view, render_page
 
 VIEWS = ("plane", "gate", "classes", "walk", "calibration")
 PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
 
 
-def open_views(visitor: Visitor, report: Path, **options: Any) -> Iterator[tuple[str, Any]]:
+def open_views(visitor, report, **options):
     """Yield the page once for each view."""
     page = visitor.open(report, **options)
     for view in VIEWS:
@@ -45,7 +39,7 @@ def open_views(visitor: Visitor, report: Path, **options: Any) -> Iterator[tuple
         yield view, page
 
 
-def test_phone(visitor: Visitor, report: Path, experiment: Experiment) -> None:
+def test_phone(visitor, report, experiment):
     """Nothing wider than the screen, and a tap moves the point."""
     for view, page in open_views(visitor, report, **PHONE):
         wide = page.evaluate(
@@ -98,7 +92,7 @@ CONTRASTS = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out(visitor: Visitor, report: Path, scheme: str) -> None:
+def test_text_stands_out(visitor, report, scheme):
     for view, page in open_views(visitor, report, color_scheme=scheme):
         found = page.evaluate(CONTRASTS)
         assert len(found) > 50, view
@@ -108,16 +102,16 @@ def test_text_stands_out(visitor: Visitor, report: Path, scheme: str) -> None:
     assert (min(channels) > 200) if scheme == "light" else (max(channels) < 60)
 
 
-def test_everything_has_a_name(visitor: Visitor, report: Path) -> None:
+def test_everything_has_a_name(visitor, report):
     """Every control and image of every view has a name for screen readers."""
     for view, page in open_views(visitor, report):
         check_names(page, view)
 
 
-def test_without_a_mouse(visitor: Visitor, report: Path) -> None:
+def test_without_a_mouse(visitor, report):
     page = visitor.open(report)
 
-    def tab_to(selector: str) -> None:
+    def tab_to(selector):
         for _ in range(60):
             page.keyboard.press("Tab")
             if page.evaluate("(wanted) => document.activeElement.matches(wanted)", selector):
@@ -155,7 +149,7 @@ def test_without_a_mouse(visitor: Visitor, report: Path) -> None:
     until(page, f"{spoken}.startsWith('COSMO, calibrated, share of unseen samples')")
 
 
-def test_figures_can_be_saved(visitor: Visitor, report: Path, experiment: Experiment, tmp_path: Path) -> None:
+def test_figures_can_be_saved(visitor, report, experiment, tmp_path):
     """Every figure as SVG and PNG, and its data as CSV."""
     figures = 0
     for view, page in open_views(visitor, report):
@@ -178,7 +172,7 @@ def test_figures_can_be_saved(visitor: Visitor, report: Path, experiment: Experi
     assert figures == 1 + 3 + 4 + 2
 
 
-def test_numbers_of_the_files(visitor: Visitor, report: Path, experiment: Experiment) -> None:
+def test_numbers_of_the_files(visitor, report, experiment):
     page = visitor.open(report)
     content = saved(page, page.get_by_label('"The seen-unseen plane" as CSV'))
     plane = pd.read_csv(io.BytesIO(content))
@@ -210,7 +204,7 @@ HOSTILE = [
 ]
 
 
-def test_hostile_names_are_only_names(visitor: Visitor, experiment: Experiment, tmp_path: Path) -> None:
+def test_hostile_names_are_only_names(visitor, experiment, tmp_path):
     data, test = experiment.dataset, experiment.test
     renamed = dict(zip(test.classes, HOSTILE + list(test.classes[len(HOSTILE) :]), strict=True))
     hostile = replace(
@@ -255,7 +249,7 @@ def test_hostile_names_are_only_names(visitor: Visitor, experiment: Experiment, 
     check_names(page, "walk")
 
 
-def test_a_damaged_report_says_so(visitor: Visitor, report: Path, tmp_path: Path) -> None:
+def test_a_damaged_report_says_so(visitor, report, tmp_path):
     text = report.read_text(encoding="utf-8")
     place = text.index('id="view">') + 200
     (tmp_path / "cut.html").write_text(text[:place] + text[place + 400 :], encoding="utf-8")
@@ -265,7 +259,7 @@ def test_a_damaged_report_says_so(visitor: Visitor, report: Path, tmp_path: Path
     visitor.forgive("damaged or truncated")
 
 
-def test_a_report_of_an_earlier_version(visitor: Visitor, experiment: Experiment, tmp_path: Path) -> None:
+def test_a_report_of_an_earlier_version(visitor, experiment, tmp_path):
     """A view without shares, reliability and inputs of the gate: the studio shows such reports."""
     paper = replace(
         experiment, evaluations=experiment.evaluations[:-1], calibrated=None, calibrated_test=None
@@ -286,7 +280,7 @@ def test_a_report_of_an_earlier_version(visitor: Visitor, experiment: Experiment
     shown_right(page, *way_of(experiment, "COSMO"))
 
 
-def test_several_sets(visitor: Visitor, experiment: Experiment, tmp_path: Path) -> None:
+def test_several_sets(visitor, experiment, tmp_path):
     view = experiment_view(experiment)
     first = view["sets"][0]
     other = {**first, "name": "other/ü", "curves": first["curves"][:2], "gates": [], "walk": None}

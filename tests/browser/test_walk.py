@@ -1,7 +1,5 @@
 """The walk-through in a real browser: the steps that `Cosmo.explain` returns."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from copy import copy
@@ -9,7 +7,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from chromium import Shown, Visitor, exact_threshold, moved, number, rows_of, saved, settled
+from chromium import exact_threshold, moved, number, rows_of, saved, settled
 
 from cosmo.mixture.smoothing import combine
 
@@ -22,7 +20,7 @@ VERDICTS = {
 }
 
 
-def verdicts(shown: Shown, threshold: float) -> list[str]:
+def verdicts(shown, threshold):
     """What became of every sample at a threshold, from the mixture itself."""
     outputs, rule = shown.outputs, moved(shown.model.combination_, threshold)
     after = rule.scores(outputs).argmax(axis=1)
@@ -30,7 +28,7 @@ def verdicts(shown: Shown, threshold: float) -> list[str]:
         outputs.seen, outputs.unseen, rule.belief(outputs), smoothing="none", dtype=np.float64
     ).argmax(axis=1)
 
-    def one(truth: int, answer: int, unsmoothed: int) -> str:
+    def one(truth, answer, unsmoothed):
         if answer == truth:
             return "correct" if unsmoothed == truth else "corrected by smoothing"
         if unsmoothed == truth:
@@ -40,7 +38,7 @@ def verdicts(shown: Shown, threshold: float) -> list[str]:
     return [one(*row) for row in zip(outputs.labels, after, before, strict=True)]
 
 
-def test_walk_filters(visitor: Visitor, shown: Shown) -> None:
+def test_walk_filters(visitor, shown):
     page, smoothed = visitor.open(shown.report, "#walk"), shown.model.combination_.smoothing != "none"
     chooser = page.get_by_label("samples to walk through")
     for press in (None, "PageUp", "Home"):
@@ -55,7 +53,7 @@ def test_walk_filters(visitor: Visitor, shown: Shown) -> None:
         assert len(options) == (7 if smoothed else 5)
         assert smoothed == any("smoothing" in text for text in options)
         for text in options:
-            name, count = re.fullmatch(r"(.+) \(([\d,]+)\)", text).groups()  # type: ignore[union-attr]
+            name, count = re.fullmatch(r"(.+) \(([\d,]+)\)", text).groups()
             assert number(count) == wanted.get(name, 0), (name, press)
     page.get_by_role("tab", name="Plane").click()
     page.get_by_role("button", name="Back to the chosen point").click()
@@ -75,7 +73,7 @@ def test_walk_filters(visitor: Visitor, shown: Shown) -> None:
         assert int(page.get_by_label("sample number").input_value()) - 1 == (later or [place])[0]
 
 
-def test_walk_from_error_to_error(visitor: Visitor, shown: Shown) -> None:
+def test_walk_from_error_to_error(visitor, shown):
     found = verdicts(shown, shown.experiment.evaluations[-1].point.threshold)
     errors = [i for i, one in enumerate(found) if one not in ("correct", "corrected by smoothing")]
     right = "corrected by smoothing" if "corrected by smoothing" in found else "correct"
@@ -100,7 +98,7 @@ def test_walk_from_error_to_error(visitor: Visitor, shown: Shown) -> None:
 
 
 @pytest.mark.parametrize("sample", [0, 199])
-def test_walk_is_the_explanation(visitor: Visitor, shown: Shown, sample: int) -> None:
+def test_walk_is_the_explanation(visitor, shown, sample):
     """At the chosen point and at another: what `Cosmo.explain` says of the sample's features."""
     page = visitor.open(shown.report, f"#walk/{quote(shown.name)}/{sample}")
     data, smoothed = shown.experiment.dataset, shown.model.combination_.smoothing != "none"

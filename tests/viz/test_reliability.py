@@ -1,21 +1,17 @@
 """Reliability of mixtures: the probabilities that models return."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from cosmo.classifier.combinations import GatedMixture
 from cosmo.gates import MaxSoftmaxGate
-from cosmo.metrics.calibration import Calibration, calibration
+from cosmo.metrics.calibration import calibration
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.viz.reliability import reliability
 
 
-def made_outputs() -> ExpertOutputs:
+def made_outputs():
     rng = np.random.default_rng(0)
     target = rng.integers(0, 9, 400)
     seen = rng.dirichlet(np.full(5, 0.4), 400)
@@ -25,14 +21,14 @@ def made_outputs() -> ExpertOutputs:
     return ExpertOutputs(pd.Index(range(5)), pd.Index(range(5, 9)), seen, unseen, target=target)
 
 
-def assert_equal(found: Calibration, expected: Calibration) -> None:
+def assert_equal(found, expected):
     np.testing.assert_allclose(found.probability, expected.probability, atol=1e-6)
     np.testing.assert_allclose(found.frequency, expected.frequency, atol=1e-12)
     np.testing.assert_array_equal(found.samples, expected.samples)
 
 
 @pytest.mark.parametrize("smoothing", ["none", "constant", "adaptive"])
-def test_as_the_scores_of_the_mixture(smoothing: Any):
+def test_as_the_scores_of_the_mixture(smoothing):
     outputs = made_outputs()
     mixture = GatedMixture(MaxSoftmaxGate(), smoothing=smoothing).fit(outputs)
     scores = mixture.scores(outputs)
@@ -46,7 +42,7 @@ def test_as_the_scores_of_the_mixture(smoothing: Any):
 
 
 @pytest.mark.parametrize("smoothing", ["none", "constant"])
-def test_a_summary_gives_the_same(smoothing: Any):
+def test_a_summary_gives_the_same(smoothing):
     outputs = made_outputs()
     mixture = GatedMixture(MaxSoftmaxGate(), smoothing=smoothing).fit(outputs)
     found, expected = reliability(mixture, mixture.summary(outputs)), reliability(mixture, outputs)

@@ -1,6 +1,9 @@
-"""Reliability of a mixture's probabilities on labelled samples."""
+"""Reliability of a mixture's probabilities on labelled samples, as curves and as a diagram."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,26 +12,15 @@ from cosmo.metrics.calibration import Calibration, calibration
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.smoothing import gate_belief
 
-__all__ = ["reliability"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def reliability(mixture: GatedMixture, outputs: Outputs, *, bins: int = 15) -> dict[str, Calibration]:
-    """Return calibration curves of `p(y)` of the prediction and of `p(U)`.
+    """Return calibration curves of `p(y)` of the prediction and of `p(U)` at the operating point.
 
-    Parameters
-    ----------
-    mixture : GatedMixture
-        Fitted; its operating point is used.
-    outputs : ExpertOutputs or OutputsSummary
-        Labelled.
-    bins : int, default=15
-        See `cosmo.metrics.calibration.calibration`.
-
-    Returns
-    -------
-    curves : dict
-        "p(y)": whether the prediction is correct; "p(U)": whether the class is unseen. A summary of adaptive
-        smoothing has no "p(y)", because the sum of all scores is unknown.
+    The outputs must be labelled. A summary of adaptive smoothing has no "p(y)", because the sum of all scores
+    is unknown.
     """
     summary, point = mixture.summary(outputs), mixture.operating_point_
     p_unseen = gate_belief(summary.gate_score, point.threshold, point.softness)
@@ -51,3 +43,37 @@ def reliability(mixture: GatedMixture, outputs: Outputs, *, bins: int = 15) -> d
         probability = own * ((1 - point.prior_weight) * best + point.prior_weight / n_classes)
     correct = mixture.predict(summary) == summary.labels
     return {"p(y)": calibration(np.minimum(probability, 1), correct, bins=bins), **curves}
+
+
+def plot_reliability(curves: Mapping[str, Calibration], *, title: str = "") -> Figure:
+    """Draw a reliability diagram for each calibration curve.
+
+    Each point is a bin of equally many samples. Titles state the expected calibration error (ECE) and, as
+    "by chance", that of perfectly calibrated probabilities on as many samples.
+    """
+    from matplotlib.figure import Figure  # matplotlib is slow to import
+
+    from cosmo.viz.plots import LINES
+
+    figure = Figure(figsize=(4.2 * len(curves), 4.6), layout="constrained")
+    places = figure.subplots(1, len(curves), squeeze=False).ravel()
+    line = LINES[0]
+    for axes, (name, curve) in zip(places, curves.items(), strict=True):
+        axes.plot([0, 100], [0, 100], color="#777777", linewidth=0.9, linestyle=(0, (3, 3)))
+        axes.plot(
+            100 * curve.probability,
+            100 * curve.frequency,
+            color=line.colour,
+            linewidth=line.width,
+            marker="o",
+            markersize=5,
+            clip_on=False,
+        )
+        axes.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
+        axes.set(xlabel="predicted probability (%)", ylabel="observed frequency (%)")
+        error = f"ECE {100 * curve.error:.1f} %, by chance {100 * curve.chance:.1f} %"
+        axes.set_title(f"{name}: {error}", fontsize=10, parse_math=False)
+        axes.spines[["right", "top"]].set_visible(False)
+    if title:
+        figure.suptitle(title, parse_math=False)
+    return figure

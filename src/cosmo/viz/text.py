@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from cosmo.classifier.combinations import OperatingPoint
     from cosmo.classifier.explain import Explanation
     from cosmo.evaluation.evaluate import ModelEvaluation
-    from cosmo.evaluation.gates import GateResult, LeaveOutGap
+    from cosmo.evaluation.gates import GateResult
     from cosmo.evaluation.run import Experiment
     from cosmo.metrics.accuracy import Interval
     from cosmo.mixture.curve import SeenUnseenCurve
 
 MEASURES = (
-    "Acc_ts, Acc_tr: accuracy on unseen and seen classes, among all classes; Acc_H: their harmonic mean; "
-    "AUSUC: area under the seen-unseen curve."
+    "Acc_ts: accuracy on new (unseen) classes; Acc_tr: on known (seen) classes; both are means over classes, "
+    "and a sample may be taken for any class. Acc_H, the balanced score: their harmonic mean. AUSUC: area "
+    "under the seen-unseen curve, over all operating points."
 )
 _LATEX = {
     "\\": r"\textbackslash ",
@@ -40,13 +41,7 @@ Cell = str | float | None
 class TextTable:
     r"""Table of texts and numbers; numbers are printed with one decimal.
 
-    Parameters
-    ----------
-    title, columns : str, sequence of str
-    rows : sequence of sequence of str, float or None
-    notes : sequence of str, default=()
-    align : str, default=""
-        A letter, l or r, for each column; by default all but the first are aligned to the right.
+    `align` has a letter, l or r, for each column; by default all but the first are aligned to the right.
     """
 
     title: str
@@ -104,7 +99,13 @@ def _interval(interval: Interval) -> str:
     return "" if np.isnan(interval.low) else f"{100 * interval.low:.1f} – {100 * interval.high:.1f}"
 
 
-_WAYS = {"alone": "alone", "own gate": "+ own gate", "CS": "+ CS", "COSMO": "+ COSMO"}
+_WAYS = {
+    "alone": "alone",
+    "own gate": "+ own gate",
+    "CS": "+ CS",
+    "COSMO": "+ COSMO",
+    "calibrated": "+ COSMO, calibrated",
+}
 _COMPARISON_COLUMNS = ("method", "", "T1", "ts", "tr", "H", "AUSUC", "CPU s", "T1*", "ts / tr / H*", "AUSUC*")
 
 
@@ -152,7 +153,8 @@ _COMPARISON = (
     "Written by `{command}`. Test accuracies (*ts*: unseen classes, *tr*: seen classes, *H*: harmonic mean) "
     "in percent with 95 % intervals; every choice was made on held-out training data. *alone*: the zero-shot "
     "expert over all classes; *+ own gate*: with hard novelty detection (CMT*); *+ CS*: with calibrated "
-    "stacking; *+ COSMO*: with the seen expert ({seen}), the confidence-based gate and adaptive smoothing. "
+    "stacking; *+ COSMO*: with the seen expert ({seen}), the confidence-based gate and adaptive smoothing; "
+    "*+ COSMO, calibrated*: by the calibrated method, for experts that are quick to train. "
     "T1: unseen samples among unseen classes. CPU s: selection of parameters and training, both stages, one "
     "thread.\n\n"
     "Columns with a star are **as published, with attributes, on other features** (ResNet-101): compare only "
@@ -191,67 +193,18 @@ def gate_table(results: Iterable[GateResult], *, descriptions: bool = False) -> 
     return TextTable("Gating-Val (H: GZSL-Val) and test, percent, no smoothing", columns, rows, align=align)
 
 
-def odin_table(auc: pd.DataFrame) -> TextTable:
-    """Return the AUC of ODIN by perturbation and temperature as text."""
-    return TextTable(
-        "ODIN, AUC on Gating-Val by size of the perturbation ε and temperature, percent",
-        ["ε", *(f"T = {temperature:g}" for temperature in auc.columns)],
-        [[f"{epsilon:g}", *(f"{value:.2f}" for value in auc.loc[epsilon])] for epsilon in auc.index],
-    )
-
-
-def leave_out_table(gaps: Mapping[str, LeaveOutGap]) -> TextTable:
-    """Return the AUC of the members of leave-out ensembles as text."""
-    return TextTable(
-        "members of the leave-out ensemble, AUC of own against other classes, percent",
-        ["training", "left-out classes, training rows", "left-out classes, other rows", "new classes"],
-        [[name, *map(_percent, gap)] for name, gap in gaps.items()],
-    )
-
-
 _GATES = (
     "AUC and FPR95 (false positive rate at 95 % true positives, where seen is positive) on Gating-Val and on "
     'test; ECE: expected calibration error of the score as a probability of "seen" on Gating-Val, and '
     'after scaling fitted on Gating-Train ("scaled"); H: Acc_H of the soft combination without smoothing, on '
     "GZSL-Val, where its threshold was chosen, and on test. Percent."
 )
-_ODIN = (
-    "## Does ODIN's perturbation help?\n\nAUC on Gating-Val for each size of the perturbation ε, in units "
-    "of each feature's spread, and each temperature T. Percent. Without perturbation the best is "
-    "{still:.2f}, at T = {still_temperature:g}; with one {best:.2f}, at T = {temperature:g} and "
-    "ε = {epsilon:g}."
-)
-_LEAVE_OUT = (
-    "## What do the leave-out classifiers learn?\n\nMean AUC over the members, percent, of their own classes "
-    "against others: the classes left out in training, on the training rows; the same classes on other rows "
-    "(Seen-Val); classes new to all members (Seen-Val against Unseen-Val). The last rows: the same ensemble "
-    "without perturbation, and without the margin loss."
-)
 
 
-def gate_document(
-    name: str,
-    command: str,
-    results: Sequence[GateResult],
-    auc: pd.DataFrame | None = None,
-    gaps: Mapping[str, LeaveOutGap] | None = None,
-) -> str:
-    """Return a comparison of gates as Markdown; see `gate_table`, `odin_table` and `leave_out_table`."""
-    parts = [f"# {name}: gates", f"Written by `{command}`.", _GATES]
-    parts.append(gate_table(results, descriptions=True).markdown())
-    if auc is not None:
-        still, perturbed = auc.loc[0.0], auc.drop(index=0.0)
-        text = _ODIN.format(
-            still=still.max(),
-            still_temperature=still.idxmax(),
-            best=perturbed.to_numpy().max(),
-            temperature=perturbed.max(axis=0).idxmax(),
-            epsilon=perturbed.max(axis=1).idxmax(),
-        )
-        parts += [text, odin_table(auc).markdown()]
-    if gaps is not None:
-        parts += [_LEAVE_OUT, leave_out_table(gaps).markdown()]
-    return "\n\n".join(parts) + "\n"
+def gate_document(name: str, command: str, results: Sequence[GateResult]) -> str:
+    """Return a comparison of gates as Markdown."""
+    table = gate_table(results, descriptions=True).markdown()
+    return "\n\n".join([f"# {name}: gates", f"Written by `{command}`.", _GATES, table]) + "\n"
 
 
 def run_table(experiment: Experiment) -> TextTable:
@@ -295,14 +248,14 @@ def accuracy_table(found: ModelEvaluation) -> TextTable:
     rows = [
         [name, _percent(value), missing if np.isnan(value) else _interval(interval)]
         for name, value, interval, missing in zip(
-            ("Acc_ts (unseen)", "Acc_tr (seen)", "Acc_H", "AUSUC"),
+            ("new classes (Acc_ts)", "known classes (Acc_tr)", "balanced (Acc_H)", "all points (AUSUC)"),
             (*found.scores, found.ausuc),
             (*found.intervals, found.ausuc_interval),
             ("no such samples", "no such samples", "needs both", "needs both"),
             strict=True,
         )
     ]
-    return TextTable("test accuracy in percent", ["measure", "percent", "95 % interval"], rows)
+    return TextTable("test accuracy in percent", ["measure", "percent", "95 % interval"], rows, [MEASURES])
 
 
 def confusions_table(found: ModelEvaluation) -> TextTable:
@@ -312,7 +265,7 @@ def confusions_table(found: ModelEvaluation) -> TextTable:
         for truth, predicted, times in found.confusions.head(20).to_numpy().tolist()
     ]
     notes = ["At the operating point of the model."]
-    return TextTable("most frequent confusions", ["true class", "predicted", "times"], rows, notes)
+    return TextTable("most frequent mistakes", ["true class", "predicted", "times"], rows, notes)
 
 
 def worst_classes_table(found: ModelEvaluation, n_classes: int) -> TextTable:
@@ -388,7 +341,7 @@ def explanation_text(
             f"  2. Gate: p(seen) {p_seen:.3f} (score {explanation.gate_score[i]:.3f}, "
             f"threshold {point.threshold:.3f}, softness {point.softness:g})",
             f"  3. After smoothing:  {best('seen', 'smoothed')} (seen)",
-            f"                       {best('unseen', 'smoothed')} (unseen)",
+            f"                       {best('unseen', 'smoothed')} (unseen); scores, which may exceed 1",
             f"  4. Prediction: {domain}",
         ]
     listing = table.head(top).to_string(float_format="{:.3f}".format)

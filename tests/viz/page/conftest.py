@@ -1,15 +1,13 @@
 """A small run."""
 
-from __future__ import annotations
-
 import pytest
 
 from cosmo.data import GZSLDataset, load_glyphs
-from cosmo.evaluation.run import Experiment, run_experiment
+from cosmo.evaluation.run import run_experiment
 
 
 @pytest.fixture(scope="session")
-def data() -> GZSLDataset:
+def data():
     glyphs = load_glyphs(n_classes=24, samples_per_class=12)
     return GZSLDataset(
         glyphs.features[:, ::6],
@@ -23,5 +21,5 @@ def data() -> GZSLDataset:
 
 
 @pytest.fixture(scope="session")
-def experiment(data: GZSLDataset) -> Experiment:
+def experiment(data):
     return run_experiment(data)

@@ -1,7 +1,5 @@
 """The page as one file."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html
@@ -9,7 +7,6 @@ import json
 import re
 import zlib
 from html.parser import HTMLParser
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,51 +17,50 @@ from cosmo.viz.page import read_view, render, render_page
 from cosmo.viz.page.render import Arrays, compress, decompress, to_json_value
 
 SCRIPT = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
-VIEW: dict[str, Any] = {"format": 1, "kind": "run", "title": f'On {SCRIPT} & "birds 🐦"', "lead": SCRIPT}
+VIEW = {"format": 1, "kind": "run", "title": f'On {SCRIPT} & "birds 🐦"', "lead": SCRIPT}
 VIEW |= {"version": "0", "arrays": [], "sets": []}
 
 
 class Page(HTMLParser):
     """Elements with their attributes, and what is in scripts and styles."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.content: dict[str, list[str]] = {"script": [], "style": []}
+        self.tags = []
+        self.content = {"script": [], "style": []}
         self.inside = ""
         self.feed(text)
         self.close()
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
         self.inside = tag
         if tag in self.content:
             self.content[tag].append("")
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         self.inside = ""
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if self.inside in self.content:
             self.content[self.inside][-1] += data
 
 
 @pytest.fixture(scope="module")
-def page() -> str:
+def page():
     return render_page(VIEW)
 
 
-def policy(page: Page) -> str:
+def policy(page):
     (found,) = (a["content"] for tag, a in page.tags if tag == "meta" and "http-equiv" in a)
-    assert found is not None
     return found
 
 
-def test_the_view_comes_back(page: str):
+def test_the_view_comes_back(page):
     assert read_view(page) == VIEW
 
 
-def test_titles_are_text(page: str):
+def test_titles_are_text(page):
     assert SCRIPT not in page
     assert html.escape(SCRIPT, quote=False) in page
     found = Page(page)
@@ -73,7 +69,7 @@ def test_titles_are_text(page: str):
     assert [a.get("id") for tag, a in found.tags if tag == "script"] == ["view", "live", None]
 
 
-def test_policy_lets_only_its_own_script_and_style_run(page: str):
+def test_policy_lets_only_its_own_script_and_style_run(page):
     found = Page(page)
     rules = policy(found)
     (style,) = found.content["style"]
@@ -86,7 +82,7 @@ def test_policy_lets_only_its_own_script_and_style_run(page: str):
     assert "connect-src" not in rules
 
 
-def test_nothing_from_elsewhere(page: str):
+def test_nothing_from_elsewhere(page):
     found = Page(page)
     for tag, attributes in found.tags:
         assert tag not in ("link", "iframe", "object", "embed", "base")
@@ -127,18 +123,18 @@ def test_live():
         '<script id="view" ' * 20_000,
     ],
 )
-def test_foreign_pages(text: str):
+def test_foreign_pages(text):
     with pytest.raises(DataError, match="not a report of cosmo"):
         read_view(text)
 
 
-def packed(content: bytes) -> str:
+def packed(content):
     return base64.b64encode(zlib.compress(content)).decode()
 
 
 class TestArrays:
     @pytest.mark.parametrize("kind", ["f8", "f4", "u1", "u2", "u4", "i4"])
-    def test_round_trip(self, kind: str):
+    def test_round_trip(self, kind):
         arrays = Arrays()
         values = np.arange(12).reshape(4, 3)
         found = unpack(arrays.entries[arrays.add(values, kind)])
@@ -187,7 +183,7 @@ class TestCompress:
             (packed(b'{"format": 1, "kind": [], "arrays": [], "sets": []}'), "lacks its kind"),
         ],
     )
-    def test_foreign(self, text: str, message: str):
+    def test_foreign(self, text, message):
         with pytest.raises(DataError, match=message):
             decompress(text)
 
@@ -202,7 +198,7 @@ class TestCompress:
         with pytest.raises(DataError, match="after its end"):
             decompress(base64.b64encode(content).decode())
 
-    def test_a_bomb(self, monkeypatch: pytest.MonkeyPatch):
+    def test_a_bomb(self, monkeypatch):
         monkeypatch.setattr(render, "_MAX_VIEW_BYTES", 1_000_000)
         bomb = packed(b" " * 3_000_000)
         assert len(bomb) < 10_000

@@ -1,16 +1,12 @@
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace
 from html import escape
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cosmo.data import GZSLDataset
-from cosmo.evaluation.run import Experiment
 from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.viz.page import experiment_view, read_view, write_report
 
@@ -18,20 +14,20 @@ FILES = ["curves.csv", "plane.png", "reliability.png", "report.html", "results.j
 
 
 @pytest.fixture(scope="module")
-def folder(experiment: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(experiment, tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "deep" / "down"
     write_report(experiment, path)
     return path
 
 
 class TestFiles:
-    def test_extra_results(self, experiment: Experiment, tmp_path: Path):
+    def test_extra_results(self, experiment, tmp_path):
         write_report(experiment, tmp_path, extra={"repeats": [1, 2]})
         assert sorted(path.name for path in tmp_path.iterdir()) == FILES
         results = json.loads((tmp_path / "results.json").read_text("utf-8"))
         assert results == {**experiment.to_dict(), "repeats": [1, 2]}
 
-    def test_curves(self, experiment: Experiment, folder: Path):
+    def test_curves(self, experiment, folder):
         with (folder / "curves.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
         assert list(rows[0]) == ["method", "threshold", "acc_ts", "acc_tr", "acc_h"]
@@ -42,9 +38,7 @@ class TestFiles:
                 written = [float(row[key]) for row in points]
                 np.testing.assert_allclose(written, getattr(one.curve, key), atol=1e-6)
 
-    def test_the_threshold_of_a_curve_point_gives_its_accuracies(
-        self, experiment: Experiment, tmp_path: Path
-    ):
+    def test_the_threshold_of_a_curve_point_gives_its_accuracies(self, experiment, tmp_path):
         # Among thousands of samples some flips are this close, and nobody can tell which.
         close = SeenUnseenCurve(
             0.7 + 1e-9 * np.arange(6), [0.5, 0, 0, 0, 0.5, 0], [0, 0.25, 0.25, 0.25, 0, 0]
@@ -61,12 +55,12 @@ class TestFiles:
 
 
 class TestPage:
-    def test_carries_the_view(self, experiment: Experiment, folder: Path):
+    def test_carries_the_view(self, experiment, folder):
         page = (folder / "report.html").read_text("utf-8")
         assert read_view(page) == experiment_view(experiment)
         assert len(page) < 1_000_000
 
-    def test_same_run_same_bytes(self, experiment: Experiment, folder: Path, tmp_path: Path):
+    def test_same_run_same_bytes(self, experiment, folder, tmp_path):
         write_report(experiment, tmp_path)
         for name in FILES:
             assert (tmp_path / name).read_bytes() == (folder / name).read_bytes(), name
@@ -74,7 +68,7 @@ class TestPage:
 
 class TestOddData:
     @pytest.mark.parametrize("name", ["100 % in $_$ {x} \\frac", "データ", "<b>bold</b>"])
-    def test_any_name_can_be_drawn(self, name: str, experiment: Experiment, tmp_path: Path):
+    def test_any_name_can_be_drawn(self, name, experiment, tmp_path):
         data = experiment.dataset
         named = GZSLDataset(data.features, data.labels, data.descriptions, data.split, name=name)
         write_report(replace(experiment, dataset=named), tmp_path)

@@ -1,9 +1,5 @@
 """Numbers of a set equal those computed in Python."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +9,6 @@ from view_arrays import unpack
 from cosmo.classifier.combinations import GatedMixture
 from cosmo.classifier.explain import explain
 from cosmo.classifier.ways import CalibratedStacking
-from cosmo.evaluation.run import Experiment
 from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
 from cosmo.mixture.confidences import CONFIDENCES
 from cosmo.mixture.outputs import ExpertOutputs
@@ -23,7 +18,7 @@ from cosmo.viz.reliability import reliability
 
 
 @pytest.fixture(scope="module")
-def made(experiment: Experiment) -> tuple[list[np.ndarray], dict[str, Any]]:
+def made(experiment):
     arrays = Arrays()
     ways = [
         Way(name, rule, experiment.test, experiment.model.validation_outputs_)
@@ -34,10 +29,9 @@ def made(experiment: Experiment) -> tuple[list[np.ndarray], dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def calibrated(experiment: Experiment) -> tuple[list[np.ndarray], dict[str, Any]]:
+def calibrated(experiment):
     """The set of the calibrated method, beside one of the paper's ways."""
     arrays, model = Arrays(), experiment.calibrated
-    assert model is not None
     ways = [
         Way("COSMO", experiment.fitted["COSMO"], experiment.test),
         Way("calibrated", model.combination_, experiment.calibrated_test, model.validation_outputs_),
@@ -46,7 +40,7 @@ def calibrated(experiment: Experiment) -> tuple[list[np.ndarray], dict[str, Any]
     return [unpack(entry) for entry in arrays.entries], found
 
 
-def accuracies(view: dict[str, Any], target: np.ndarray, answers: np.ndarray) -> tuple[float, float]:
+def accuracies(view, target, answers):
     """As the page counts: per class, over the classes that count."""
     right = [0.0, 0.0]
     for code in np.unique(target):
@@ -55,7 +49,7 @@ def accuracies(view: dict[str, Any], target: np.ndarray, answers: np.ndarray) ->
 
 
 class TestCurves:
-    def test_every_threshold(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
+    def test_every_threshold(self, experiment, made):
         arrays, view = made
         target = arrays[view["samples"]["target"]]
         for curve, result in zip(view["curves"], experiment.evaluations[:-1], strict=True):
@@ -70,7 +64,7 @@ class TestCurves:
                 expected = result.curve.acc_ts[point], result.curve.acc_tr[point]
                 assert accuracies(view, target, answers) == pytest.approx(expected)
 
-    def test_operating_points(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
+    def test_operating_points(self, experiment, made):
         for curve, result in zip(made[1]["curves"], experiment.evaluations[:-1], strict=True):
             assert (curve["threshold"], curve["softness"], curve["prior_weight"]) == result.point
         chosen = [curve["chosen_on"] for curve in made[1]["curves"]]
@@ -80,7 +74,7 @@ class TestCurves:
         assert smoothing == [None, None, "none", "none", "none", "adaptive", "adaptive"]
         assert [curve["hard"] for curve in made[1]["curves"]] == [False, False, True, *[False] * 4]
 
-    def test_what_is_shared_is_stored_once(self, made: tuple[list[np.ndarray], dict[str, Any]]):
+    def test_what_is_shared_is_stored_once(self, made):
         alone, stacked, hard, soft, *_ = made[1]["curves"]
         assert alone["flips"] == stacked["flips"]
         assert alone["unseen"] == hard["unseen"] == soft["unseen"]
@@ -89,7 +83,7 @@ class TestCurves:
 
 
 class TestGates:
-    def test_scores(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
+    def test_scores(self, experiment, made):
         arrays, view = made
         test, model = experiment.test, experiment.model
         confidence, softmax = view["gates"]
@@ -104,15 +98,14 @@ class TestGates:
             auc, fpr = (100 * facts[f"{name}_{measure}"] for measure in ("auc", "fpr95"))
             assert gate["note"] == f"Gating-Val: AUC {auc:.1f}, FPR at 95 % TPR {fpr:.1f}"
 
-    def test_weights(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
+    def test_weights(self, experiment, made):
         gate = experiment.model.combination_.gate_
-        assert isinstance(gate, ConfidenceGate)
         weights = made[1]["gates"][0]["weights"]
         assert weights["values"] == list(gate.weights_)
         assert weights["labels"] == [f"{side} {rank}" for side in ("unseen", "seen") for rank in range(1, 6)]
         assert made[1]["gates"][1]["weights"] is None
 
-    def test_several_temperatures(self, experiment: Experiment):
+    def test_several_temperatures(self, experiment):
         validation = experiment.model.validation_outputs_
         gate = ConfidenceGate(k=2, temperatures=(1.0, 3.0), use_unseen=False)
         rule = GatedMixture(gate).fit(validation)
@@ -123,7 +116,7 @@ class TestGates:
 
 
 class TestWalk:
-    def test_gives_the_answer(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
+    def test_gives_the_answer(self, experiment, made):
         """The five best classes of each side, smoothed as the page does it."""
         arrays, view = made
         walk = {key: arrays[value] if type(value) is int else value for key, value in view["walk"].items()}
@@ -155,7 +148,7 @@ class TestWalk:
         assert unpack(arrays.entries[walk["unseen_codes"]]).tolist() == [[3], [3]]
         assert unpack(arrays.entries[walk["unseen_mass"]]).tolist() == [0.3, 0.0]
 
-    def test_stacking_has_none(self, experiment: Experiment):
+    def test_stacking_has_none(self, experiment):
         rule = CalibratedStacking(0.0).fit(experiment.test)
         found = set_view(Arrays(), "x", [Way("a", rule, experiment.test)], experiment.test.classes)
         assert found["walk"] is None
@@ -164,36 +157,29 @@ class TestWalk:
 
 
 class TestCalibrated:
-    def test_operating_point_is_a_share(
-        self, experiment: Experiment, calibrated: tuple[list[np.ndarray], dict[str, Any]]
-    ):
+    def test_operating_point_is_a_share(self, experiment, calibrated):
         arrays, view = calibrated
         paper, curve = view["curves"]
         result = experiment.evaluations[-1]
         assert (paper["share"], curve["share"], curve["smoothing"]) == (False, True, "none")
-        assert expit(curve["threshold"]) == pytest.approx(experiment.calibrated.combination_.unseen_share)  # type: ignore[union-attr]
+        assert expit(curve["threshold"]) == pytest.approx(experiment.calibrated.combination_.unseen_share)
         target = arrays[view["samples"]["target"]]
         flips, seen, unseen = (arrays[curve[part]] for part in ("flips", "seen", "unseen"))
         at = accuracies(view, target, np.where(curve["threshold"] > flips, unseen, seen))
         assert at == pytest.approx(result.scores[:2])
 
-    def test_gate(self, experiment: Experiment, calibrated: tuple[list[np.ndarray], dict[str, Any]]):
+    def test_gate(self, experiment, calibrated):
         model = experiment.calibrated
-        assert model is not None
         gate, paper = calibrated[1]["gates"]
         assert (gate["name"], gate["share"], paper["share"]) == ("calibrated", True, False)
         assert gate["note"].startswith("Hold-out rounds: AUC ")
         assert gate["weights"]["labels"] == list(CONFIDENCES)
-        assert gate["weights"]["values"] == list(-model.combination_.gate_.weights_)  # type: ignore[attr-defined]
+        assert gate["weights"]["values"] == list(-model.combination_.gate_.weights_)
         assert gate["weights"]["seen"] == [True, False, False, False]
 
-    def test_walk_multiplies_out(
-        self, experiment: Experiment, calibrated: tuple[list[np.ndarray], dict[str, Any]]
-    ):
+    def test_walk_multiplies_out(self, experiment, calibrated):
         arrays, view = calibrated
         model, outputs = experiment.calibrated, experiment.calibrated_test
-        assert model is not None
-        assert outputs is not None
         walk = {key: arrays[value] if type(value) is int else value for key, value in view["walk"].items()}
         explanation = explain(model.combination_, outputs)
         assert walk["smoothing"] == "none"
@@ -205,10 +191,8 @@ class TestCalibrated:
             expected = np.take_along_axis(explanation.proba, codes, axis=1)
             np.testing.assert_allclose(walk[f"{side}_proba"] * own, expected, atol=1e-6)
 
-    def test_reliability(self, experiment: Experiment, calibrated: tuple[list[np.ndarray], dict[str, Any]]):
+    def test_reliability(self, experiment, calibrated):
         model, outputs = experiment.calibrated, experiment.calibrated_test
-        assert model is not None
-        assert outputs is not None
         shown = calibrated[1]["calibration"]
         curves = reliability(model.combination_, outputs)
         assert shown["curves"] == [{"name": name, **one.to_dict()} for name, one in curves.items()]
@@ -218,7 +202,7 @@ class TestCalibrated:
 
 
 class TestSamples:
-    def test_classes_seen_first(self, experiment: Experiment, made: tuple[list[np.ndarray], dict[str, Any]]):
+    def test_classes_seen_first(self, experiment, made):
         arrays, view = made
         data = experiment.dataset
         assert view["classes"]["names"] == [*data.seen_classes, *data.unseen_classes]

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
@@ -21,17 +18,17 @@ from cosmo.viz.plots import save_figure, shorten
         ("", 3, ""),
     ],
 )
-def test_shorten(name: object, width: int, expected: str):
+def test_shorten(name, width, expected):
     assert shorten(name, width) == expected
 
 
-def made(text: str = "text") -> Figure:
+def made(text="text"):
     figure = Figure(figsize=(2, 1))
     figure.add_subplot().set_title(text)
     return figure
 
 
-def test_both_files_are_written_whole(tmp_path: Path):
+def test_both_files_are_written_whole(tmp_path):
     png, svg = save_figure(made(), tmp_path / "CUB v1.2")
     assert [png.name, svg.name] == ["CUB v1.2.png", "CUB v1.2.svg"]
     assert png.read_bytes().startswith(b"\x89PNG")
@@ -39,7 +36,7 @@ def test_both_files_are_written_whole(tmp_path: Path):
     assert sorted(tmp_path.iterdir()) == [png, svg]
 
 
-def test_no_date_and_no_program_in_the_files(tmp_path: Path):
+def test_no_date_and_no_program_in_the_files(tmp_path):
     png, svg = save_figure(made(), str(tmp_path / "a"))
     assert not re.search(rb"dc:date|dc:creator", svg.read_bytes())
     assert b"Software" not in png.read_bytes()

@@ -1,11 +1,6 @@
 """A model of glyphs behind the application, and a client."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
@@ -14,10 +9,9 @@ import pytest
 pytest.importorskip("fastapi")
 
 from cosmo import ESZSL
-from cosmo.data import GZSLDataset, load_glyphs
+from cosmo.data import load_glyphs
 from cosmo.io.model import Model, fit_model
 from cosmo.viz.studio import make_app
-from cosmo.viz.studio.auth import Authentication
 from cosmo.viz.studio.live import LiveModel, Samples
 
 TOKEN = "the-token-of-the-tests"
@@ -28,25 +22,25 @@ class Browser:
 
     token = TOKEN
 
-    def __init__(self, app: Authentication) -> None:
+    def __init__(self, app):
         self.app = app
 
-    def headers(self, **more: str) -> dict[str, str]:
+    def headers(self, **more):
         return {"X-Cosmo-Token": TOKEN, "X-Cosmo": "1", **more}
 
-    async def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+    async def ask(self, method, path, **options):
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://studio") as client:
             return await client.request(method, path, **{"headers": self.headers(), **options})
 
-    def get(self, path: str, **options: Any) -> httpx.Response:
+    def get(self, path, **options):
         return asyncio.run(self.ask("GET", path, **options))
 
-    def post(self, path: str, **options: Any) -> httpx.Response:
+    def post(self, path, **options):
         return asyncio.run(self.ask("POST", path, **options))
 
-    def at_once(self, *requests: tuple[str, str, dict[str, Any]]) -> list[httpx.Response]:
-        async def all_of_them() -> list[httpx.Response]:
+    def at_once(self, *requests):
+        async def all_of_them():
             responses = (self.ask(method, path, **options) for method, path, options in requests)
             return await asyncio.gather(*responses)
 
@@ -54,12 +48,12 @@ class Browser:
 
 
 @pytest.fixture(scope="session")
-def data() -> GZSLDataset:
+def data():
     return load_glyphs(n_classes=40, samples_per_class=15, seed=3)
 
 
 @pytest.fixture(scope="session")
-def model_file(data: GZSLDataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model_file(data, tmp_path_factory):
     path = tmp_path_factory.mktemp("studio") / "glyphs.cosmo"
     train = data.split.trainval
     model = fit_model(
@@ -70,39 +64,39 @@ def model_file(data: GZSLDataset, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 @pytest.fixture
-def model(model_file: Path) -> Model:
+def model(model_file):
     return Model.load(model_file)
 
 
 @pytest.fixture(scope="session")
-def samples(data: GZSLDataset) -> Samples:
+def samples(data):
     rows = np.concatenate([data.split.test_seen, data.split.test_unseen])
     return Samples(data.features[rows], data.labels[rows])
 
 
 @pytest.fixture(scope="session")
-def shared(model_file: Path, samples: Samples) -> LiveModel:
+def shared(model_file, samples):
     return LiveModel(Model.load(model_file), samples)
 
 
 @pytest.fixture
-def live(shared: LiveModel) -> Iterator[LiveModel]:
+def live(shared):
     """A live model on samples, reset after each test."""
     yield shared
     shared.reset()
 
 
 @pytest.fixture
-def open_browser() -> Callable[[LiveModel], Browser]:
+def open_browser():
     return lambda live: Browser(make_app(live, token=TOKEN, hosts=["studio"]))
 
 
 @pytest.fixture
-def browser(live: LiveModel, open_browser: Callable[[LiveModel], Browser]) -> Browser:
+def browser(live, open_browser):
     return open_browser(live)
 
 
 @pytest.fixture(scope="session")
-def new_class(data: GZSLDataset) -> list[float]:
+def new_class(data):
     """A description like that of an unseen class, but stronger, so that it takes samples from it."""
     return (1.3 * data.descriptions.loc[data.unseen_classes[4]].to_numpy(dtype=np.float64)).tolist()

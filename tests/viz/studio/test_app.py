@@ -1,15 +1,10 @@
 """Every address of the studio: responses, and refused requests."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
 import re
 import zlib
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,19 +12,18 @@ from scipy.special import expit
 
 import cosmo
 from cosmo import ESZSL
-from cosmo.data import GZSLDataset
 from cosmo.io.model import Model, fit_model
 from cosmo.viz import studio as studio_app
 from cosmo.viz.page import model_view, read_view
 from cosmo.viz.page.render import decompress
 from cosmo.viz.studio import live as studio_live
-from cosmo.viz.studio.live import LiveModel, Samples
+from cosmo.viz.studio.live import LiveModel
 
 PREDICT, OPERATE = "/api/predict", "/api/operate"
 PREVIEW, KEEP, UNDO = (f"/api/classes/{action}" for action in ("preview", "keep", "undo"))
 
 
-def error_of(answer: Any, status: int) -> str:
+def error_of(answer, status):
     """Return the message of a refused request."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/json"
@@ -39,47 +33,45 @@ def error_of(answer: Any, status: int) -> str:
 
 
 class TestPage:
-    def test_page_is_live_and_carries_the_view(self, browser: Any, live: LiveModel):
+    def test_page_is_live_and_carries_the_view(self, browser, live):
         answer = browser.get("/")
         assert answer.status_code == 200
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
         view = read_view(answer.text)
         assert view["kind"] == "studio"
         assert view["sets"][0]["classes"]["names"] == live.names
-        facts = json.loads(re.search(r'<script[^>]*id="live"[^>]*>([^<]*)<', answer.text)[1])  # type: ignore[index]
+        facts = json.loads(re.search(r'<script[^>]*id="live"[^>]*>([^<]*)<', answer.text)[1])
         assert (facts["api"], facts["takes"], facts["features"]) == ("/api", "features", live.n_features)
         assert (facts["described_by"], facts["samples"], facts["kept"]) == ("numbers", True, [])
         assert facts["attributes"] == live.attributes
         assert facts["attributes"][0].count("::") == 1
         assert facts["limits"]["upload_bytes"] == 10_000_000
 
-    def test_policy_is_that_of_the_page_and_fits_its_script(self, browser: Any):
+    def test_policy_is_that_of_the_page_and_fits_its_script(self, browser):
         answer = browser.get("/")
         policy = answer.headers["content-security-policy"]
         own = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', answer.text)
-        assert own is not None
         assert policy == own[1].replace("&#39;", "'") + "; frame-ancestors 'none'"
         script = re.search(r"<script>(.*?)</script>", answer.text, re.DOTALL)
-        assert script is not None
         digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
         assert f"script-src 'sha256-{digest}'" in policy
         assert "connect-src 'self'" in policy
 
-    def test_view_is_the_same_text(self, browser: Any):
+    def test_view_is_the_same_text(self, browser):
         answer = browser.get("/api/view")
         assert answer.headers["content-type"].startswith("text/plain")
         assert answer.text in browser.get("/").text
         assert json.loads(zlib.decompress(base64.b64decode(answer.text)))["format"] == 1
 
     @pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/static/page.html", "/icon.ico"])
-    def test_nothing_else_is_served(self, browser: Any, path: str):
+    def test_nothing_else_is_served(self, browser, path):
         assert error_of(browser.get(path), 404) == "Not Found"
 
     @pytest.mark.parametrize(
         "path",
         ["/../../etc/passwd", "/%2e%2e/etc/passwd", "/..%2fetc%2fpasswd", "//etc/passwd", "/api/health/"],
     )
-    def test_paths_are_no_files(self, browser: Any, path: str):
+    def test_paths_are_no_files(self, browser, path):
         answer = browser.get(path)
         assert answer.status_code == 404
         assert "root:" not in answer.text
@@ -104,23 +96,23 @@ class TestPredict:
         ],
         ids=str,
     )
-    def test_refused_bodies(self, browser: Any, content: str | bytes, reason: str):
+    def test_refused_bodies(self, browser, content, reason):
         headers = browser.headers(**{"Content-Type": "application/json"})
         assert reason in error_of(browser.post(PREDICT, content=content, headers=headers), 422)
 
     @pytest.mark.parametrize("number", ["1e999", "1e39", "-1e39", "9" * 5000, "true", '"1"', "null", "[1]"])
-    def test_refused_numbers(self, browser: Any, live: LiveModel, number: str):
+    def test_refused_numbers(self, browser, live, number):
         content = json.dumps({"features": [0.0] * live.n_features}).replace("0.0]", f"{number}]")
         headers = browser.headers(**{"Content-Type": "application/json; charset=utf-8"})
         reason = error_of(browser.post(PREDICT, content=content, headers=headers), 422)
         assert reason.startswith((f"features.{live.n_features - 1}: Input should be ", "Invalid JSON"))
 
     @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "image/gif", ""])
-    def test_other_types(self, browser: Any, kind: str):
+    def test_other_types(self, browser, kind):
         answer = browser.post(PREDICT, content=b"{}", headers=browser.headers(**{"Content-Type": kind}))
         assert "the Content-Type must be application/json or image/png" in error_of(answer, 415)
 
-    def test_images_need_a_model_of_images(self, browser: Any):
+    def test_images_need_a_model_of_images(self, browser):
         headers = browser.headers(**{"Content-Type": "image/png"})
         answer = browser.post(PREDICT, content=b"x", headers=headers)
         assert "takes features, not images" in error_of(answer, 415)
@@ -128,13 +120,11 @@ class TestPredict:
 
 @pytest.mark.parametrize("path", [PREDICT, PREVIEW, KEEP])
 @pytest.mark.parametrize("announced", [None, "2"])
-def test_endless_bodies(
-    live: LiveModel, open_browser: Any, path: str, announced: str | None, monkeypatch: pytest.MonkeyPatch
-):
+def test_endless_bodies(live, open_browser, path, announced, monkeypatch):
     monkeypatch.setattr(studio_app, "MAX_BODY_BYTES", 100_000)
     browser, sent = open_browser(live), 0
 
-    async def endless() -> AsyncIterator[bytes]:
+    async def endless():
         nonlocal sent
         while True:
             sent += 10_000
@@ -150,18 +140,18 @@ def test_endless_bodies(
 
 
 class TestClasses:
-    def test_preview_adds_nothing(self, browser: Any, live: LiveModel, new_class: list[float]):
+    def test_preview_adds_nothing(self, browser, live, new_class):
         answer = browser.post(PREVIEW, json={"name": " neu ", "values": new_class})
         assert answer.json() == live.preview("neu", new_class)
         assert answer.json()["taken"] > 0
         assert live.added == []
 
-    def test_values_by_name(self, browser: Any, live: LiveModel, new_class: list[float]):
+    def test_values_by_name(self, browser, live, new_class):
         named = dict(zip(live.attributes or [], new_class, strict=True))
         by_name = browser.post(PREVIEW, json={"name": "neu", "values": dict(reversed(named.items()))})
         assert by_name.json() == browser.post(PREVIEW, json={"name": "neu", "values": new_class}).json()
 
-    def test_keep_download_undo(self, browser: Any, live: LiveModel, new_class: list[float], tmp_path: Path):
+    def test_keep_download_undo(self, browser, live, new_class, tmp_path):
         names = live.names
         kept = browser.post(KEEP, json={"name": "neu", "values": new_class}).json()
         assert kept == {"classes": [*names, "neu"], "kept": ["neu"], "n_seen": live.n_seen}
@@ -194,16 +184,12 @@ class TestClasses:
         ],
         ids=str,
     )
-    def test_what_is_refused(
-        self, browser: Any, live: LiveModel, new_class: list[float], path: str, change: Any, reason: str
-    ):
+    def test_what_is_refused(self, browser, live, new_class, path, change, reason):
         body = {"name": "neu", "values": new_class, **change}
         assert reason in error_of(browser.post(path, json=body), 422)
         assert live.added == []
 
-    def test_number_of_added_classes(
-        self, live: LiveModel, browser: Any, new_class: list[float], monkeypatch: pytest.MonkeyPatch
-    ):
+    def test_number_of_added_classes(self, live, browser, new_class, monkeypatch):
         monkeypatch.setattr(studio_live, "MAX_ADDED", 1)
         assert browser.post(KEEP, json={"name": "a1", "values": new_class}).status_code == 200
         answer = browser.post(KEEP, json={"name": "a2", "values": new_class})
@@ -211,7 +197,7 @@ class TestClasses:
 
 
 class TestMany:
-    def test_keeping_among_previews(self, browser: Any, live: LiveModel, new_class: list[float]):
+    def test_keeping_among_previews(self, browser, live, new_class):
         requests = []
         for k in range(8):
             requests.append(("POST", KEEP, {"json": {"name": f"kept {k}", "values": new_class}}))
@@ -221,7 +207,7 @@ class TestMany:
 
 
 class TestOperate:
-    def test_share_of_a_calibrated_model(self, browser: Any, live: LiveModel, samples: Samples):
+    def test_share_of_a_calibrated_model(self, browser, live, samples):
         before = [live.predict(row)["p_unseen"] for row in samples.rows[::20]]
         assert browser.post(OPERATE, json={"unseen_share": 0.05}).json() == {"unseen_share": 0.05}
         after = [live.predict(row)["p_unseen"] for row in samples.rows[::20]]
@@ -232,7 +218,7 @@ class TestOperate:
         browser.post(UNDO, json={})
         assert [live.predict(row)["p_unseen"] for row in samples.rows[::20]] == before
 
-    def test_is_in_the_downloaded_model(self, browser: Any, live: LiveModel, new_class: Any, tmp_path: Path):
+    def test_is_in_the_downloaded_model(self, browser, live, new_class, tmp_path):
         browser.post(OPERATE, json={"unseen_share": 0.25})
         browser.post(KEEP, json={"name": "new", "values": new_class})
         (tmp_path / "model.cosmo").write_bytes(browser.get("/api/model").content)
@@ -252,12 +238,12 @@ class TestOperate:
             ({"softness": 1.0}, "softness"),
         ],
     )
-    def test_refused(self, body: Any, message: str, browser: Any, live: LiveModel):
+    def test_refused(self, body, message, browser, live):
         view = live.view()
         assert message in error_of(browser.post(OPERATE, json=body), 422)
         assert live.view() == view
 
-    def test_threshold_of_the_papers_method(self, data: GZSLDataset, open_browser: Any):
+    def test_threshold_of_the_papers_method(self, data, open_browser):
         train = data.split.trainval
         model = fit_model(
             data.features[train],
@@ -273,7 +259,7 @@ class TestOperate:
         (one,) = decompress(browser.get("/api/view").text)["sets"]
         assert one["curves"][0]["threshold"] == 0.9
 
-    def test_charts_of_a_run_stay(self, model: Model, open_browser: Any):
+    def test_charts_of_a_run_stay(self, model, open_browser):
         view = model_view(model)
         browser = open_browser(LiveModel(model, view=view))
         browser.post(OPERATE, json={"unseen_share": 0.2})

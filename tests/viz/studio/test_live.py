@@ -1,10 +1,6 @@
 """The live model: the same predictions as the model, and added classes."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +15,7 @@ from cosmo.viz.page.render import decompress
 from cosmo.viz.studio.live import LiveModel, Samples
 
 
-def check_preview(live: LiveModel, model: Model, samples: Samples, values: list[float]) -> dict[str, Any]:
+def check_preview(live, model, samples, values):
     """Compare a preview with an evaluation of the model that has the class; return the preview."""
     found = live.preview("between", values)
     before = evaluate_model(model, samples.rows, samples.labels)
@@ -34,14 +30,14 @@ def check_preview(live: LiveModel, model: Model, samples: Samples, values: list[
     return found
 
 
-def trained(data: Any, expert: str) -> Model:
+def trained(data, expert):
     train = data.split.trainval
     unseen = make_unseen_expert(expert)
     return fit_model(data.features[train], data.labels[train], data.descriptions, unseen=unseen, exemplars=0)
 
 
 class TestPredict:
-    def test_as_the_model_explains(self, live: LiveModel, model: Model, samples: Samples):
+    def test_as_the_model_explains(self, live, model, samples):
         for row in samples.rows[::7]:
             record, explanation = live.predict(row), model.cosmo.explain(row[None])
             classes = explanation.classes
@@ -60,27 +56,23 @@ class TestPredict:
             assert classes[record["unseen" if taken else "seen"]] == record["answer"]
 
     @pytest.mark.parametrize("scale", [0.0, 1e6, 1e20])
-    def test_infinite_odds_are_still_json(self, live: LiveModel, scale: float, samples: Samples):
+    def test_infinite_odds_are_still_json(self, live, scale, samples):
         record = live.predict(np.sign(samples.rows[0]) * scale)
         assert json.loads(json.dumps(record, allow_nan=False)) == record
 
-    def test_numbers_that_are_too_large(self, live: LiveModel):
+    def test_numbers_that_are_too_large(self, live):
         with pytest.raises(HTTPException, match="features: too large"):
             live.predict(np.full(live.n_features, 3e38))
 
 
 class TestPreview:
-    def test_is_the_evaluation_with_the_class(
-        self, live: LiveModel, model: Model, samples: Samples, new_class: list[float]
-    ):
+    def test_is_the_evaluation_with_the_class(self, live, model, samples, new_class):
         found = check_preview(live, model, samples, new_class)
         assert found["taken"] > 0
         assert found["after"]["acc_ts"] < found["before"]["acc_ts"]  # those it took had been right
 
     @pytest.mark.parametrize("measured", [True, False])
-    def test_descriptions_that_the_expert_refuses(
-        self, data: Any, samples: Samples, new_class: list[float], measured: bool
-    ):
+    def test_descriptions_that_the_expert_refuses(self, data, samples, new_class, measured):
         live = LiveModel(trained(data, "lago"), samples if measured else None)
         for call in (live.preview, live.add_class):
             with pytest.raises(HTTPException, match="the class cannot be added: .*in 0..1"):
@@ -88,7 +80,7 @@ class TestPreview:
         assert live.added == []
         assert live.predict(samples.rows[0])["answer"] in live.names
 
-    def test_neighbours_are_classes_alike(self, live: LiveModel, data: Any):
+    def test_neighbours_are_classes_alike(self, live, data):
         values = data.descriptions.iloc[4].tolist()
         neighbours = live.preview("twin", values)["neighbours"]
         assert neighbours[0] == [data.descriptions.index[4], pytest.approx(1.0)]
@@ -96,13 +88,13 @@ class TestPreview:
         assert len(alike) == 5
         assert alike == sorted(alike, reverse=True)
 
-    def test_without_samples(self, model: Model, new_class: list[float]):
+    def test_without_samples(self, model, new_class):
         found = LiveModel(model).preview("between", new_class)
         assert (found["before"], found["after"], found["taken"], found["of"]) == (None, None, 0, 0)
         assert (found["taken_from"], found["examples"]) == ([], [])
         assert len(found["neighbours"]) == 5
 
-    def test_samples_of_one_domain(self, model: Model, data: Any, new_class: list[float]):
+    def test_samples_of_one_domain(self, model, data, new_class):
         rows = data.split.test_unseen
         found = LiveModel(model, Samples(data.features[rows], data.labels[rows])).preview(
             "between", new_class
@@ -112,7 +104,7 @@ class TestPreview:
 
 
 class TestKeep:
-    def test_and_undo(self, live: LiveModel, samples: Samples, new_class: list[float]):
+    def test_and_undo(self, live, samples, new_class):
         names, before = live.names, live.predict(samples.rows[0])
         live.add_class("between", new_class)
         assert live.names == [*names, "between"]
@@ -124,7 +116,7 @@ class TestKeep:
         assert (live.names, live.added) == (names, [])
         assert live.predict(samples.rows[0]) == before
 
-    def test_views_follow(self, live: LiveModel, new_class: list[float]):
+    def test_views_follow(self, live, new_class):
         before = decompress(live.view())
         live.add_class("between", new_class)
         after = decompress(live.view())
@@ -132,7 +124,7 @@ class TestKeep:
         live.reset()
         assert decompress(live.view()) == before
 
-    def test_twice_the_same(self, live: LiveModel, new_class: list[float]):
+    def test_twice_the_same(self, live, new_class):
         live.add_class("between", new_class)
         for call in (live.preview, live.add_class):
             with pytest.raises(HTTPException, match="there is a class 'between' already"):
@@ -140,7 +132,7 @@ class TestKeep:
 
 
 class TestViews:
-    def test_of_a_run(self, model: Model, new_class: list[float]):
+    def test_of_a_run(self, model, new_class):
         view = {"format": 1, "kind": "run", "title": "A run", "lead": "One.", "arrays": [], "sets": []}
         live = LiveModel(model, view=view)
         assert decompress(live.view()) == view
@@ -149,7 +141,7 @@ class TestViews:
             "One. Added classes (between) are in new predictions"
         )
 
-    def test_samples_of_unknown_classes(self, model: Model, samples: Samples):
+    def test_samples_of_unknown_classes(self, model, samples):
         labels = pd.Index(["what"] * len(samples.rows))
         with pytest.raises(ValueError, match="have no description: 'what'"):
             LiveModel(model, Samples(samples.rows, labels))
@@ -157,21 +149,21 @@ class TestViews:
 
 class TestNumberedClasses:
     @pytest.fixture
-    def live(self, data: Any) -> LiveModel:
+    def live(self, data):
         codes = data.descriptions.index.get_indexer(data.labels)
         table = data.descriptions.set_axis(range(len(data.descriptions)), axis=0)
         train = data.split.trainval
         model = fit_model(data.features[train], codes[train], table, unseen=ESZSL(1.0, 1.0))
         return LiveModel(model, Samples(data.features[::9], pd.Index(codes[::9])))
 
-    def test_are_kept_as_numbers(self, live: LiveModel, new_class: list[float], tmp_path: Path):
+    def test_are_kept_as_numbers(self, live, new_class, tmp_path):
         live.add_class("77", new_class)
         assert live.names[-1] == "77"
         live.save(tmp_path / "m.cosmo")
         assert Model.load(tmp_path / "m.cosmo").classes.index[-1] == 77
 
     @pytest.mark.parametrize("name", ["okapi", "7.5", "-3", "٣", "9" * 30])
-    def test_other_names_are_refused(self, live: LiveModel, new_class: list[float], name: str):
+    def test_other_names_are_refused(self, live, new_class, name):
         with pytest.raises(HTTPException, match="are whole numbers"):
             live.preview(name, new_class)
         with pytest.raises(HTTPException, match="already"):

@@ -24,7 +24,7 @@ from cosmo.classifier._cosmo import Cosmo
 from cosmo.classifier.combinations import GatedMixture
 from cosmo.classifier.ways import CalibratedStacking
 from cosmo.evaluation.compare import CandidateResult
-from cosmo.evaluation.evaluate import ModelEvaluation
+from cosmo.evaluation.evaluate import ModelEvaluation, class_table, confusion_table, plain_words
 from cosmo.evaluation.run import CALIBRATED, Experiment
 from cosmo.io.model import Model, card_text
 from cosmo.mixture.outputs import OutputsSummary
@@ -35,7 +35,6 @@ from cosmo.viz.page.render import (
     read_view,
     render_page,
 )
-from cosmo.viz.page.samples import dataset_samples, item_kind, item_samples
 from cosmo.viz.page.sets import (
     CHOSEN,
     INTERVALS,
@@ -43,12 +42,15 @@ from cosmo.viz.page.sets import (
     as_percent,
     comparison_table,
     curves_table,
+    dataset_samples,
+    item_kind,
+    item_samples,
     published_points,
     set_view,
     way_name,
 )
-from cosmo.viz.reliability import reliability
-from cosmo.viz.text import MEASURES, accuracy_table, confusions_table, run_table, summary_table
+from cosmo.viz.reliability import plot_reliability, reliability
+from cosmo.viz.text import accuracy_table, confusions_table, run_table, summary_table
 
 __all__ = [
     "comparison_view",
@@ -70,28 +72,13 @@ def write_report(
     summary: pd.DataFrame | None = None,
     extra: dict[str, Any] | None = None,
 ) -> Path:
-    """Write `results.json`, `curves.csv`, `plane.png`, `reliability.png` and `report.html`.
+    """Write `results.json`, `curves.csv`, `plane.png`, `reliability.png` and `report.html`; return its path.
 
-    Each file is replaced atomically.
-
-    Parameters
-    ----------
-    experiment : Experiment
-    folder : path
-        Created if it does not exist.
-    summary : DataFrame, optional
-        Summary of repetitions for the page, from `cosmo.evaluation.run.summarise`.
-    extra : dict, optional
-        Further entries of `results.json`.
-
-    Returns
-    -------
-    path : Path
-        Path of `report.html`.
+    Each file is replaced atomically. `summary` is that of repetitions (`cosmo.evaluation.run.summarise`),
+    `extra` has further entries of `results.json`.
     """
     from cosmo.viz.plots import ignore_missing_glyphs  # matplotlib is slow to import
     from cosmo.viz.plots.plane import plot_plane
-    from cosmo.viz.plots.reliability import plot_reliability
 
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
@@ -120,15 +107,7 @@ def write_report(
 def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None) -> dict[str, Any]:
     """Return the view of a run: all ways of combining the experts, on test.
 
-    Parameters
-    ----------
-    experiment : Experiment
-    summary : DataFrame, optional
-        Summary of repetitions, from `cosmo.evaluation.run.summarise`.
-
-    Returns
-    -------
-    view : dict
+    `summary` is that of repetitions, from `cosmo.evaluation.run.summarise`.
     """
     run, data, test = experiment.to_dict(), experiment.dataset, experiment.test
     about, settings, facts = run["dataset"], run["settings"], run["facts"]
@@ -155,6 +134,7 @@ def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None)
                 f"{settings['seen']}: {as_percent(facts['seen_expert_accuracy'])} {among} seen classes",
             ),
             ("unseen expert", f"{unseen_expert}: T1 {as_percent(facts['zsl_t1'])} {among} unseen classes"),
+            *[("compared on held-out classes", line) for line in run["choice"] or []],
             ("gate", f"{settings['gate']}: {_detection(facts, 'gate')}"),
             ("max-softmax", f"for comparison: {_detection(facts, 'max_softmax')}"),
             ("smoothing", settings["smoothing"]),
@@ -162,6 +142,7 @@ def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None)
             ("seed", str(settings["seed"])),
         ],
         tables=tables,
+        words=_words(experiment),
         samples=dataset_samples(data, rows),
     )
     lead = (
@@ -186,6 +167,16 @@ def _ways(experiment: Experiment) -> list[Way]:
     return ways
 
 
+def _words(experiment: Experiment) -> list[str]:
+    """Return the result of the last way in sentences."""
+    last, scores = _ways(experiment)[-1], experiment.evaluations[-1].scores
+    test, guess = last.outputs, last.combination.predict(last.outputs)
+    answers = pd.DataFrame({"label": test.classes[test.labels], "prediction": test.classes[guess]})
+    mistakes = confusion_table(answers)
+    words = plain_words(scores, class_table(answers, mistakes, test.seen_classes), mistakes)
+    return [f"{last.name}, on test:", *words]
+
+
 def _calibrated_facts(model: Cosmo | None) -> list[tuple[str, str]]:
     if model is None:
         return []
@@ -208,20 +199,9 @@ def model_view(
 ) -> dict[str, Any]:
     """Return the view of a model: on labelled samples, or on the validation stage in its file.
 
-    Parameters
-    ----------
-    model : Model
-    evaluation : ModelEvaluation, optional
-        At most 20,000 of its samples are shown; without it the validation stage.
-    kind : {"evaluation", "studio"}, default="studio"
-    name : str, default="samples"
-    items : sequence of texts or of image paths, optional
-        The samples before encoding. The studio shows them in this order; the page of an evaluation of many
-        images begins with some of all classes, because only these have thumbnails.
-
-    Returns
-    -------
-    view : dict
+    `items` are the texts or image paths before encoding. The studio shows them in this order; the page of an
+    evaluation of many images begins with some of all classes, because only these have thumbnails. At most
+    20,000 samples are shown.
     """
     card = model.card()
     facts = [
@@ -297,8 +277,9 @@ def _evaluation_set(
         outputs.classes,
         counted=(int((present < outputs.n_seen).sum()), int((present >= outputs.n_seen).sum())),
         facts=facts,
+        words=evaluation.words,
         tables=[
-            accuracy_table(evaluation).page(MEASURES, "Classes without samples do not count.", INTERVALS),
+            accuracy_table(evaluation).page("Classes without samples do not count.", INTERVALS),
             confusions_table(evaluation).page(),
         ],
         descriptions=model.texts,
@@ -316,20 +297,8 @@ def comparison_view(
 ) -> dict[str, Any]:
     """Return the view of several experts, with one set per kind of descriptions.
 
-    The main curve is that of the method with the best Acc_H on validation.
-
-    Parameters
-    ----------
-    name : str
-        Name of the data set.
-    results : dict of sequences of CandidateResult
-        Results of each method by kind of descriptions, from `cosmo.evaluation.compare.compare`.
-    tables : dict of DataFrame
-        Its tables, by kind of descriptions.
-
-    Returns
-    -------
-    view : dict
+    The main curve is that of the method with the best Acc_H on validation. `results` and `tables` are those
+    of `cosmo.evaluation.compare.compare`, by kind of descriptions.
     """
     arrays, sets = Arrays(), []
     for descriptions, methods in results.items():
@@ -361,19 +330,7 @@ def comparison_view(
 
 
 def paper_view(sets: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]:
-    """Return the view of the paper's planes.
-
-    Parameters
-    ----------
-    sets : sequence of dict
-        Arguments of `set_view` after `arrays`, per data set.
-    command : str
-        Command line that made them.
-
-    Returns
-    -------
-    view : dict
-    """
+    """Return the view of the paper's planes; `sets` are arguments of `set_view` after `arrays`."""
     arrays = Arrays()
     lead = f"The seen-unseen planes of the paper, by `{command}`; its tables and figures are in paper.html."
     shown = [set_view(arrays, **{"tables": [curves_table(one["ways"])], **one}) for one in sets]

@@ -24,8 +24,6 @@ from cosmo.data import DataError
 from cosmo.data.dataset import ItemError
 from cosmo.data.images import read_image
 
-__all__ = ["read_view", "render_page"]
-
 FORMAT = 1
 MAX_THUMBNAILS = 600  # of image files
 _KINDS = ("run", "evaluation", "comparison", "paper", "studio")
@@ -39,18 +37,8 @@ _VIEW = re.compile(r'<script\b[^<>]{0,200}\bid="view"[^<>]{0,200}>')
 def render_page(view: Mapping[str, Any], *, live: Mapping[str, Any] | None = None) -> str:
     """Return the HTML page of a view, with inline styles, scripts and data.
 
-    A content security policy allows the page its own script and style only.
-
-    Parameters
-    ----------
-    view : dict
-        From one of the functions in `cosmo.viz.page`.
-    live : dict, optional
-        Facts about the server behind the page; None for a file.
-
-    Returns
-    -------
-    page : str
+    A content security policy allows the page its own script and style only. `live` has facts about the server
+    behind the page, None for a file.
     """
     style, script = _assets()
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
@@ -66,22 +54,7 @@ def render_page(view: Mapping[str, Any], *, live: Mapping[str, Any] | None = Non
 
 
 def read_view(page: str) -> dict[str, Any]:
-    """Return the view of a page that `render_page` made, for example of an earlier report.
-
-    Parameters
-    ----------
-    page : str
-        HTML.
-
-    Returns
-    -------
-    view : dict
-
-    Raises
-    ------
-    DataError
-        If it is another page, or damaged.
-    """
+    """Return the view of a page that `render_page` made; DataError if it is another page, or damaged."""
     found = _VIEW.search(page)
     end = -1 if found is None else page.find("</script>", found.end())
     if found is None or end < 0:

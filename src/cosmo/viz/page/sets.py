@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo.classifier.combinations import Combination, GatedMixture
+from cosmo.data import GZSLDataset
 from cosmo.data.splits import gating_split
 from cosmo.gates import ConfidenceGate, Gate
 from cosmo.gates.calibrated import CalibratedGate
+from cosmo.io.model import Model
 from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc
 from cosmo.mixture.confidences import CONFIDENCES
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.viz.page.render import Arrays, to_json_value
+from cosmo.viz.page.render import Arrays, atlas_of_arrays, atlas_of_files, to_json_value
 from cosmo.viz.reliability import reliability
 from cosmo.viz.text import MEASURES, Cell, TextTable
 
 _TOP = 5  # classes of each expert in a walk-through
+_MAX_CHARACTERS = 400  # of a text
 CHOSEN = "Operating points were chosen on held-out training data; the test set was opened once."
 INTERVALS = "Intervals (95 %) resample rows within classes."
 
@@ -54,26 +58,17 @@ def set_view(
     counted: tuple[int, int] | None = None,
     facts: Sequence[tuple[str, str]] = (),
     tables: Sequence[Mapping[str, Any]] = (),
+    words: Sequence[str] = (),
     points: Sequence[Mapping[str, Any]] = (),
     descriptions: Mapping[Hashable, str] | None = None,
     samples: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return one set of a view, and add its arrays to those of the view.
 
-    Parameters
-    ----------
-    arrays : Arrays
-    name : str
-    ways : sequence of Way
-        On the same samples in the same order, with the same numbers of seen and unseen classes.
-    classes : labels
-        Of the columns `[seen | unseen]`.
-    main : Way, default=the last
-        Selected when the page opens; the walk-through shows it, and the gates are those of its family.
-    counted : (int, int), default=all
-        Numbers of seen and unseen classes over which accuracies are averaged.
-    facts, tables, points, descriptions, samples
-        As the page has them; all are optional.
+    All `ways` have the same samples in the same order, and the same numbers of seen and unseen classes;
+    `classes` labels the columns `[seen | unseen]`. `main` (the last way by default) is selected when the page
+    opens; the walk-through shows it, and the gates are those of its family. `counted` has the numbers of seen
+    and unseen classes over which accuracies are averaged, by default all.
     """
     main = ways[-1] if main is None else main
     outputs = main.outputs
@@ -86,6 +81,7 @@ def set_view(
         "name": name,
         "facts": [[str(label), str(text)] for label, text in facts],
         "tables": to_json_value(list(tables)),
+        "words": list(words),
         "classes": {
             "names": [str(label) for label in labels],
             "seen": n_seen,
@@ -292,3 +288,34 @@ def curves_table(ways: Sequence[Way]) -> Table:
         rows.append([way.name, *(float(100 * value) for value in (*at, curve.area))])
     columns = ["method", "Acc_ts", "Acc_tr", "Acc_H", "AUSUC"]
     return TextTable("At the chosen points, on test", columns, rows, [MEASURES]).page()
+
+
+def dataset_samples(data: GZSLDataset, rows: NDArray[np.intp]) -> dict[str, Any]:
+    """Return the names, texts and pictures of some rows of a data set."""
+    names = None if data.sample_names is None else [_short(data.sample_names[row]) for row in rows]
+    texts = None if data.texts is None else [str(data.texts[row])[:_MAX_CHARACTERS] for row in rows]
+    pictures = None if data.images is None else atlas_of_arrays(np.asarray(data.images)[rows])
+    return {"names": names, "texts": texts, "pictures": pictures}
+
+
+def item_kind(model: Model, items: Any) -> str | None:
+    """Return "text" or "images" if the samples can be shown, else None."""
+    if items is None or model.encoder_name is None or isinstance(items, np.ndarray | pd.DataFrame):
+        return None
+    return model.encoder.kind if all(isinstance(one, str | PurePath) for one in items) else None
+
+
+def item_samples(model: Model, items: Any, rows: NDArray[np.intp]) -> dict[str, Any] | None:
+    """Return the texts or thumbnails of samples before encoding."""
+    kind = item_kind(model, items)
+    if kind is None:
+        return None
+    shown = [items[row] for row in rows]
+    if kind == "text":
+        return {"texts": [text[:_MAX_CHARACTERS] for text in shown]}
+    return {"names": [_short(path) for path in shown], "pictures": atlas_of_files(shown)}
+
+
+def _short(path: Any) -> str:
+    """Return the last two parts of a path; the rest of it is private."""
+    return "/".join(PurePath(str(path)).parts[-2:])

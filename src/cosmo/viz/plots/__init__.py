@@ -69,20 +69,7 @@ def shorten(name: object, width: int = 24) -> str:
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> tuple[Path, Path]:
-    """Write a figure as `path` + ".png" and `path` + ".svg", the same bytes each time.
-
-    Parameters
-    ----------
-    figure : Figure
-    path : path
-        Without suffix, in an existing folder.
-    dpi : int, default=150
-        Resolution of the PNG.
-
-    Returns
-    -------
-    png, svg : Path
-    """
+    """Write a figure as `path` + ".png" and `path` + ".svg", the same bytes each time; return both paths."""
     target = Path(path)
     files = target.with_name(f"{target.name}.png"), target.with_name(f"{target.name}.svg")
     png, svg = io.BytesIO(), io.BytesIO()

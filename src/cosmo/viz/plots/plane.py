@@ -20,8 +20,6 @@ from cosmo.metrics.accuracy import GZSLScores, harmonic_mean
 from cosmo.mixture.curve import CurvePoint, SeenUnseenCurve
 from cosmo.viz.plots import LINES, Line, freeze_layout, shorten
 
-__all__ = ["Kind", "PlanePanel", "PublishedPoint", "plot_plane", "plot_planes", "published_points"]
-
 Kind = Literal["non-generative", "generative"]
 """Groups of published methods, as in the column `kind` of `published_numbers`."""
 
@@ -49,15 +47,8 @@ class PublishedPoint(NamedTuple):
 class PlanePanel:
     """Content of one panel, for one data set. All accuracies are in 0..1.
 
-    Parameters
-    ----------
-    title : str
-    curves : mapping of name to SeenUnseenCurve or (acc_tr, acc_ts), default={}
-        On test; the first has the strongest line.
-    chosen : mapping of name to GZSLScores, default={}
-        Test accuracies at the operating points chosen on GZSL-Val: squares. A name without a curve is a
-        method with a single point.
-    published : sequence of PublishedPoint, default=()
+    `curves` are on test, by name; the first has the strongest line. `chosen` has the test accuracies at the
+    operating points chosen on GZSL-Val; a name without a curve is a method with a single point.
     """
 
     title: str
@@ -67,19 +58,9 @@ class PlanePanel:
 
 
 def published_points(dataset: str, *, leave_out: Iterable[str] = ()) -> list[PublishedPoint]:
-    """Return the earlier methods of the paper's main table, misprints corrected.
+    """Return the earlier methods of the paper's main table, misprints corrected; AWA1 is "AWA".
 
-    Parameters
-    ----------
-    dataset : str
-        "AWA" (also "AWA1"), "SUN", "CUB" or "FLO".
-    leave_out : iterable of str, default=()
-        Names of methods to omit.
-
-    Returns
-    -------
-    points : list of PublishedPoint
-        In the order of the table; methods with a printed Acc_H only are missing.
+    Methods with a printed Acc_H only are missing.
     """
     numbers = published_numbers()
     numbers = numbers[
@@ -107,15 +88,6 @@ def plot_planes(panels: Sequence[PlanePanel], *, title: str = "") -> Figure:
     GZSL-Val; published methods are triangles (non-generative) and crosses (generative). Thin lines join
     points of equal Acc_H. A method has the same colour and dashes in all panels. The same panels give the
     same figure.
-
-    Parameters
-    ----------
-    panels : sequence of PlanePanel
-    title : str, default=""
-
-    Returns
-    -------
-    figure : Figure
     """
     columns = 1 if len(panels) == 1 else 2
     rows = -(-len(panels) // columns)
@@ -144,17 +116,8 @@ def plot_planes(panels: Sequence[PlanePanel], *, title: str = "") -> Figure:
 def plot_plane(evaluations: Sequence[Evaluation], *, title: str = "") -> Figure:
     """Draw the exact curves of several combinations and their operating points.
 
-    Parameters
-    ----------
-    evaluations : sequence of Evaluation
-        The last one has the strongest line. The first of several is an expert alone, which has no threshold
-        to choose: only its point is drawn.
-    title : str, default=""
-
-    Returns
-    -------
-    figure : Figure
-        As by `plot_planes`; the legend has Acc_H at the operating point, and AUSUC.
+    The last one has the strongest line. The first of several is an expert alone, which has no threshold to
+    choose: only its point is drawn. The legend has Acc_H at the operating point, and AUSUC.
     """
     named = {
         f"{one.name}: H {100 * one.scores.acc_h:.1f}, AUSUC {100 * one.ausuc:.1f}": one

@@ -18,22 +18,11 @@ from cosmo.evaluation.gates import GateResult
 from cosmo.mixture.smoothing import conditional, total_probability
 from cosmo.viz.plots import SEEN, UNSEEN, shorten
 
-__all__ = ["plot_gates", "plot_walkthrough"]
-
 
 def plot_gates(results: Sequence[GateResult], *, title: str = "") -> Figure:
     """Draw the distribution of each gate's test scores for seen and unseen classes.
 
     Horizontal: the share of all samples with a lower score, so that gates on different scales compare.
-
-    Parameters
-    ----------
-    results : sequence of GateResult
-    title : str, default=""
-
-    Returns
-    -------
-    figure : Figure
     """
     columns = min(3, len(results))
     rows = -(-len(results) // columns)
@@ -77,31 +66,13 @@ def plot_walkthrough(
     top: int = 5,
     title: str = "",
 ) -> Figure:
-    """Draw the prediction of one sample step by step.
+    """Draw the prediction of one sample step by step, with `top` classes per panel.
 
     Rows of the paper's method: (a) probabilities of the experts, `p(y,S)` and `p(y,U)`, and of the gate;
-    (b) conditional probabilities and the prediction without smoothing; (c) the same with smoothing. The
-    calibrated method has one row: `p(y|S)`, `p(y|U)`, the gate, and their product. The true class has a
-    thick frame, and its name is bold and marked ▸.
-
-    Parameters
-    ----------
-    explanation : Explanation
-        From `Cosmo.explain`.
-    i : int, default=0
-        Position of the sample.
-    truth : class label, optional
-        True class of the sample.
-    other : Explanation, optional
-        Explanation of the same samples by a model without smoothing, which has its own operating point. By
-        default row (b) is the same model without smoothing.
-    top : int, default=5
-        Number of classes per panel; a true class of a lower rank takes the last place.
-    title : str, default=""
-
-    Returns
-    -------
-    figure : Figure
+    (b) conditional probabilities and the prediction without smoothing; (c) the same with smoothing. `other`
+    explains the same samples by a model without smoothing, which has its own operating point; by default row
+    (b) is the same model without smoothing. The calibrated method has one row: `p(y|S)`, `p(y|U)`, the gate,
+    and their product. The true class has a thick frame, and its name is bold and marked ▸.
     """
     drawing = _Drawing(explanation, truth, top)
     if explanation.smoothed_seen is explanation.seen:

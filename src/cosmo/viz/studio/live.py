@@ -71,16 +71,9 @@ class _State:
 class LiveModel:
     """A model behind the page; its methods may be called from several threads.
 
-    Parameters
-    ----------
-    model : Model
-        Never modified: classes are added to copies.
-    samples : Samples, optional
-        Shown on the page, and used to measure new classes. Without them the page shows `view`, or the
-        validation stage that is stored in the model.
-    view : dict, optional
-        View of the run that the model comes from.
-    title : str, default="model"
+    The model is never modified: classes are added to copies. `samples` are shown on the page and used to
+    measure new classes; without them the page shows `view`, that of the run, or the validation stage that is
+    stored in the model.
     """
 
     def __init__(
@@ -172,7 +165,7 @@ class LiveModel:
 
     def _encoder(self) -> Encoder:
         try:
-            return self._loaded.model.encoder
+            return self._loaded.model.encoder.loaded()
         except (ValueError, OSError, MissingExtra) as error:
             raise HTTPException(503, f"the encoder cannot be loaded: {error}") from error
 

@@ -54,19 +54,21 @@ function showSet(message = "") {
 
   page.replaceChildren(...[
     el("h1", {}, view.title),
+    set.raw.words?.length > 0 && el("ul", { class: "answers" }, set.raw.words.map((text) => el(
+      "li", { class: text.startsWith("Warning:") ? "warning" : null }, text))),
     view.lead && el("p", { class: "lead" }, view.lead),
     chooser,
     set.raw.stage === "validation" && el("p", { class: "hint" },
       "No labelled samples were given: these are held-out samples of the training."),
     el("div", { class: set.raw.tables.length ? "columns wide-left" : null },
-      set.raw.tables.length > 0 && el("div", {}, set.raw.tables.map((table, j) => resultsTable(table, j === 0))),
+      set.raw.tables.length > 0 && el("div", {}, set.raw.tables.map((table, j) => resultsTable(table, j === 0 || set.raw.words?.length > 0))),
       factsList(set.raw.facts)),
     message && el("p", { class: "notice", role: "status" }, message),
     el("div", { class: "bar" }, el("div", { role: "tablist", "aria-label": "views" }, [...tabs.values()]), bar?.node),
     [...panels.values()],
     liveText,
-    el("footer", {}, `Written by cosmo ${view.version}. Acc_ts: accuracy on unseen classes; Acc_tr: on seen classes; `
-      + "both per class, among all classes. Acc_H: their harmonic mean. AUSUC: area under the exact curve."),
+    el("footer", {}, `Written by cosmo ${view.version}. Acc_ts: accuracy on new (unseen) classes; Acc_tr: on known (seen) `
+      + "classes; both are means over classes, among all classes. Acc_H: their harmonic mean. AUSUC: area under the exact curve."),
   ].flat().filter(Boolean));
 
   // Screen readers read the numbers when the point rests.

@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from cosmo.metrics.calibration import calibration
-from cosmo.viz.plots.reliability import plot_reliability
+from cosmo.viz.reliability import plot_reliability
 
 
 def test_a_panel_for_each_curve():
