@@ -1,11 +1,7 @@
 """A small release folder: one data set with features and predictions, one without features."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +17,7 @@ SEEDS = {"CUB": 7, "AWA1": 5}  # not those that the package would take by itself
 NASTY = '<b>A & "O"</b>'  # of a class
 
 
-def small_data() -> GZSLDataset:
+def small_data():
     glyphs = load_glyphs(n_classes=40, samples_per_class=12)
     rename = {glyphs.classes[0]: NASTY}
     return GZSLDataset(
@@ -32,7 +28,7 @@ def small_data() -> GZSLDataset:
     )
 
 
-def write_predictions(data: GZSLDataset, folder: Path, seed: int) -> None:
+def write_predictions(data, folder, seed):
     """Write what ESZSL predicts, as the authors wrote theirs: numbers from 1, column 0 a dummy."""
     folder.mkdir(parents=True)
     held, split = Protocol(data, seed=seed).hold_out, data.split
@@ -53,7 +49,7 @@ def write_predictions(data: GZSLDataset, folder: Path, seed: int) -> None:
         np.savez(folder / f"rows_{stage}.npz", **about, unseen_classes=new + 1, seen_val_seed=seed)
 
 
-def write_release(root: Path) -> Path:
+def write_release(root):
     data = small_data()
     write_xlsa17(data, root / "xlsa17" / "CUB")
     # Of AWA1 there are labels and splits, but no features.
@@ -64,7 +60,7 @@ def write_release(root: Path) -> Path:
     return root
 
 
-def alter(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+def alter(path, change):
     """Replace entries of an npz file."""
     with np.load(path) as file:
         entries = dict(file)
@@ -72,47 +68,42 @@ def alter(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Non
 
 
 @pytest.fixture(scope="session")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def release(tmp_path_factory):
     return write_release(tmp_path_factory.mktemp("release"))
 
 
 @pytest.fixture
-def own_release(release: Path, tmp_path: Path) -> Path:
+def own_release(release, tmp_path):
     """A copy to change."""
     return Path(shutil.copytree(release, tmp_path / "release"))
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
+def cache(tmp_path_factory):
     return Cache(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="session")
-def runner(release: Path, cache: Cache) -> Runner:
+def runner(release, cache):
     return Runner(find_inputs(release), cache)
 
 
 @pytest.fixture
-def change() -> Callable[[Path, Callable[[dict[str, Any]], dict[str, Any]]], None]:
+def change():
     return alter
 
 
 @pytest.fixture(scope="session")
-def data() -> GZSLDataset:
+def data():
     return small_data()
 
 
-@pytest.fixture(scope="session")
-def nasty() -> str:
-    return NASTY
-
-
 @pytest.fixture
-def random_outputs() -> Callable[[int], Any]:
+def random_outputs():
     """Outputs of experts that know something, from a seed."""
     from cosmo.mixture.outputs import ExpertOutputs
 
-    def draw(seed: int) -> ExpertOutputs:
+    def draw(seed):
         rng = np.random.default_rng(seed)
         n_seen, n_unseen, rows = int(rng.integers(2, 9)), int(rng.integers(2, 9)), 150
         target = np.r_[np.arange(n_seen + n_unseen), rng.integers(0, n_seen + n_unseen, rows)]

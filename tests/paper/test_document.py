@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import base64
 import re
 from html.parser import HTMLParser
@@ -19,9 +17,9 @@ from cosmo.viz.text import TextTable
 class Page(HTMLParser):
     """Tags and text of a page."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.tags = []
         self.text = ""
         self.feed(text)
 
@@ -37,7 +35,7 @@ def frame(runner):
     return fill("main", runner, ["CUB", "AWA1"], experts=["LAGO"], sources=["predictions"])
 
 
-def cells(table: TextTable) -> pd.DataFrame:
+def cells(table):
     return pd.DataFrame(table.rows, columns=table.columns).set_index("")
 
 
@@ -133,7 +131,7 @@ def test_latex(frame):
 
 
 class TestFindings:
-    def line(self, dataset: str = "CUB") -> pd.DataFrame:
+    def line(self, dataset="CUB"):
         """A table of seen experts, each point of which is worth half a point."""
         about = {"dataset": dataset, "expert": "LAGO", "source": "predictions", "missing": ""}
         return pd.DataFrame(

@@ -1,11 +1,6 @@
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from cosmo._core.cache import Cache
 from cosmo.data import GZSLDataset, Split, write_xlsa17
@@ -81,11 +76,6 @@ class TestSections:
             (dataset, "LAGO", source) for dataset in ("CUB", "SUN") for source in ("predictions", "features")
         ]
 
-    def test_joint_without_features(self, runner, tmp_path):
-        (section,) = Reproduction(runner, tmp_path, ["AWA1"]).sections(["joint"])
-        assert section.missing == ["features of AWA1: xlsa17/AWA1/res101.mat"]
-        assert section.tables == []
-
 
 class TestView:
     def test_planes(self, runner, sections, tmp_path):
@@ -111,7 +101,7 @@ class TestView:
         assert Reproduction(fresh, tmp_path, ["CUB"]).view("cosmo paper splits") is None
 
 
-def texts(figure: Figure) -> str:
+def texts(figure):
     """All words of a figure."""
     figure.draw_without_rendering()
     return "\n".join(text.get_text() for text in figure.findobj(lambda one: hasattr(one, "get_text")))
@@ -152,15 +142,6 @@ class TestPlanes:
         for name in ("COSMO + LAGO", "CS + LAGO", "ESZSL", "SUN (published points only)"):
             assert name in words
 
-    def test_without_features(self, runner):
-        words = texts(draw_planes(runner, ["AWA1"], "LAGO", "predictions"))
-        assert "CS + LAGO" in words
-        assert "COSMO + LAGO" not in words
-
-    def test_nothing_at_all(self, runner):
-        with pytest.raises(Missing, match=r"^published predictions of LAGO: predictions/LAGO/glyphs/$"):
-            draw_planes(runner, ["glyphs"], "LAGO", "predictions")
-
 
 class TestSplits:
     @pytest.mark.parametrize("name", ["CUB", "AWA1"])
@@ -170,7 +151,7 @@ class TestSplits:
         assert "28" in words  # seen classes
         assert "12" in words  # unseen classes
 
-    def test_missing(self, runner, data, tmp_path: Path):
+    def test_missing(self, runner, data, tmp_path):
         with pytest.raises(Missing, match="^splits of SUN"):
             draw_splits(runner, "SUN")
         split = Split(data.split.trainval, data.split.test_seen, data.split.test_unseen)

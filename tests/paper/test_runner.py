@@ -1,10 +1,3 @@
-from __future__ import annotations
-
-import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.io import loadmat, savemat
@@ -12,25 +5,23 @@ from scipy.io import loadmat, savemat
 import cosmo.paper.runner as module
 from cosmo._core import MissingExtra
 from cosmo._core.cache import Cache
-from cosmo.data import GZSLDataset
 from cosmo.data.splits import Protocol
-from cosmo.experts import make_seen_expert, make_unseen_expert
+from cosmo.experts import make_seen_expert
 from cosmo.metrics.accuracy import gzsl_scores
-from cosmo.paper.runner import EXPERTS, Runner, find_inputs
+from cosmo.paper.runner import Runner, find_inputs
 from cosmo.paper.trials import Missing, Trial
 
-Change = Callable[[Path, Callable[[dict[str, Any]], dict[str, Any]]], None]
 COSMO = Trial("CUB", "LAGO", "predictions", "COSMO")
 ALONE = Trial("CUB", "LAGO", "predictions", "alone")
 
 
-def lago(root: Path, file: str, dataset: str = "CUB") -> Path:
+def lago(root, file, dataset="CUB"):
     return root / "predictions" / "LAGO" / dataset / file
 
 
 class TestWithoutFeatures:
     @pytest.mark.parametrize("dataset", ["CUB", "AWA1"])
-    def test_alone_is_the_argmax_of_the_file(self, runner: Runner, release: Path, dataset: str):
+    def test_alone_is_the_argmax_of_the_file(self, runner, release, dataset):
         with np.load(lago(release, "pred_gzsl_test.npz", dataset)) as file:
             guess = file["pred_test"][:, 1:].argmax(axis=1) + 1
         with np.load(lago(release, "rows_test.npz", dataset)) as about:
@@ -40,32 +31,25 @@ class TestWithoutFeatures:
             [100 * value for value in scores]
         )
 
-    def test_stacking_helps(self, runner: Runner):
+    def test_stacking_helps(self, runner):
         alone, stacked = (
             runner.result(Trial("AWA1", "LAGO", "predictions", rule))["val_acc_h"] for rule in ("alone", "CS")
         )
         assert stacked >= alone
 
-    def test_scores_stand_in_for_a_seen_expert(self, runner: Runner):
+    def test_scores_stand_in_for_a_seen_expert(self, runner):
         assert runner.result(Trial("AWA1", "LAGO", "scores", "COSMO"))["acc_h"] > 10
 
-    def test_the_rest_says_what_is_missing(self, runner: Runner):
+    def test_the_rest_says_what_is_missing(self, runner):
         for source in ("predictions", "features"):
             with pytest.raises(Missing, match=r"^features of AWA1: xlsa17/AWA1/res101\.mat$"):
-                runner.result(Trial("AWA1", "LAGO", source, "COSMO"))  # type: ignore[arg-type]
+                runner.result(Trial("AWA1", "LAGO", source, "COSMO"))
         with pytest.raises(Missing, match=r"^published predictions of f-CLSWGAN: predictions/fCLSWGAN/CUB/$"):
             runner.result(Trial("CUB", "f-CLSWGAN", "predictions", "alone"))
 
-    def test_no_data_set_at_all(self, own_release: Path, tmp_path: Path):
-        shutil.rmtree(own_release / "xlsa17")
-        runner = Runner(find_inputs(own_release), Cache(tmp_path / "cache"))
-        assert runner.result(ALONE)["acc_h"] > 10
-        with pytest.raises(Missing, match="^features of CUB"):
-            runner.result(COSMO)
-
 
 class TestAlignment:
-    def test_outputs(self, runner: Runner, data: GZSLDataset, release: Path):
+    def test_outputs(self, runner, data, release):
         validation, test = runner.outputs(COSMO.case)
         held = Protocol(data, seed=7).hold_out
         rows = np.concatenate([np.sort(data.split.test_seen), np.sort(data.split.test_unseen)])
@@ -76,7 +60,7 @@ class TestAlignment:
             ids = data.classes.get_indexer(test.unseen_classes) + 1
             np.testing.assert_array_equal(test.unseen, file["pred_test"][:, ids])
 
-    def test_seen_expert(self, runner: Runner, data: GZSLDataset):
+    def test_seen_expert(self, runner, data):
         _, test = runner.outputs(COSMO.case)
         train = np.sort(data.split.trainval)
         model = make_seen_expert("logistic-sklearn").fit(data.features[train], data.codes[train])
@@ -84,17 +68,15 @@ class TestAlignment:
         assert test.seen_classes.equals(data.classes[model.classes_])
         np.testing.assert_allclose(test.seen[: len(asked)], model.predict_proba(asked), atol=1e-4)
 
-    def refused(self, root: Path, place: Path) -> None:
+    def refused(self, root, place):
         runner = Runner(find_inputs(root), Cache(place))
         with pytest.raises(Missing, match="^the rows of LAGO's published predictions in CUB's own split$"):
             runner.result(COSMO)
 
     @pytest.mark.parametrize("stage", ["val", "test"])
     @pytest.mark.parametrize("entries", [("rows",), ("y",), ("rows", "y")])
-    def test_another_order(
-        self, own_release: Path, change: Change, cache: Cache, stage: str, entries: tuple[str, ...]
-    ):
-        def permute(about: dict[str, Any]) -> dict[str, Any]:
+    def test_another_order(self, own_release, change, cache, stage, entries):
+        def permute(about):
             order = np.random.default_rng(0).permutation(len(about["rows"]))
             return {entry: about[entry][order] for entry in entries}
 
@@ -102,10 +84,8 @@ class TestAlignment:
         self.refused(own_release, cache.folder)
 
     @pytest.mark.parametrize("stage", ["val", "test"])
-    def test_a_seen_class_for_an_unseen_one(
-        self, own_release: Path, change: Change, cache: Cache, stage: str
-    ):
-        def swap(about: dict[str, Any]) -> dict[str, Any]:
+    def test_a_seen_class_for_an_unseen_one(self, own_release, change, cache, stage):
+        def swap(about):
             seen, unseen = about["seen_classes"].copy(), about["unseen_classes"].copy()
             seen[0], unseen[0] = unseen[0], seen[0]
             return {"seen_classes": seen, "unseen_classes": unseen}
@@ -113,18 +93,7 @@ class TestAlignment:
         change(lago(own_release, f"rows_{stage}.npz"), swap)
         self.refused(own_release, cache.folder)
 
-    def test_a_class_too_many(self, own_release: Path, change: Change, cache: Cache):
-        with np.load(lago(own_release, "rows_test.npz")) as about:
-            new = about["unseen_classes"][:1]
-        change(
-            lago(own_release, "rows_val.npz"),
-            lambda about: {"seen_classes": np.append(about["seen_classes"], new)},
-        )
-        self.refused(own_release, cache.folder)
-
-    def test_the_order_of_classes_in_the_list_does_not_matter(
-        self, own_release: Path, change: Change, cache: Cache, runner: Runner
-    ):
+    def test_the_order_of_classes_in_the_list_does_not_matter(self, own_release, change, cache, runner):
         for stage in ("val", "test"):
             change(
                 lago(own_release, f"rows_{stage}.npz"),
@@ -132,18 +101,16 @@ class TestAlignment:
             )
         assert Runner(find_inputs(own_release), cache).result(COSMO) == runner.result(COSMO)
 
-    def test_another_draw(self, own_release: Path, change: Change, cache: Cache):
+    def test_another_draw(self, own_release, change, cache):
         change(lago(own_release, "rows_val.npz"), lambda about: {"seen_val_seed": 8})
         self.refused(own_release, cache.folder)
 
 
 class TestCache:
-    def test_neither_trained_nor_measured_again(
-        self, runner: Runner, release: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
-    ):
+    def test_neither_trained_nor_measured_again(self, runner, release, cache, monkeypatch):
         first = runner.result(COSMO)
 
-        def fails(*_args: object, **_options: object) -> None:
+        def fails(*_args, **_options):
             raise AssertionError("this was done before")
 
         monkeypatch.setattr(module, "measure", fails)
@@ -152,33 +119,24 @@ class TestCache:
         again.prepare([COSMO])
         assert again.result(COSMO) == first
 
-    def test_a_changed_prediction_changes_the_result(
-        self, own_release: Path, change: Change, cache: Cache, runner: Runner
-    ):
+    def test_a_changed_prediction_changes_the_result(self, own_release, change, cache, runner):
         before = Runner(find_inputs(own_release), cache).result(ALONE)
         assert before == runner.result(ALONE)
         change(lago(own_release, "pred_gzsl_test.npz"), lambda old: {"pred_test": old["pred_test"][::-1]})
         after = Runner(find_inputs(own_release), cache).result(ALONE)
         assert after["acc_h"] < before["acc_h"] - 5
 
-    def test_a_damaged_entry_is_computed_again(self, release: Path, tmp_path: Path):
-        cache = Cache(tmp_path)
-        first = Runner(find_inputs(release), cache).result(ALONE)
-        (path,) = tmp_path.glob("trial-*.json")
-        path.write_text("{")
-        assert Runner(find_inputs(release), cache).result(ALONE) == first
-
-    def test_trials_are_told_apart(self, runner: Runner):
+    def test_trials_are_told_apart(self, runner):
         found = [
-            runner.result(Trial("CUB", "LAGO", "predictions", rule, search))  # type: ignore[arg-type]
+            runner.result(Trial("CUB", "LAGO", "predictions", rule, search))
             for rule, search in (("COSMO", "exact"), ("CB-Gating-3", "exact"), ("COSMO", "authors"))
         ]
         assert len({one["val_acc_h"] for one in found}) == 3
 
 
 class TestPrepare:
-    def test_each_expert_once_and_what_is_missing_is_left(self, release: Path, tmp_path: Path):
-        counts: list[tuple[int, int]] = []
+    def test_each_expert_once_and_what_is_missing_is_left(self, release, tmp_path):
+        counts = []
         runner = Runner(find_inputs(release), Cache(tmp_path), report=lambda *count: counts.append(count))
         wanted = [
             COSMO,
@@ -194,23 +152,23 @@ class TestPrepare:
         runner.prepare(wanted)
         assert counts[2:] == [(1, 1)]
 
-    def test_nothing_to_train(self, release: Path, tmp_path: Path):
-        counts: list[tuple[int, int]] = []
+    def test_nothing_to_train(self, release, tmp_path):
+        counts = []
         runner = Runner(find_inputs(release), Cache(tmp_path), report=lambda *count: counts.append(count))
         runner.prepare([ALONE])
         assert counts == []
 
 
 class TestFeatures:
-    def test_both_experts_are_trained_here(self, runner: Runner):
+    def test_both_experts_are_trained_here(self, runner):
         found = runner.result(Trial("CUB", "ESZSL", "features", "COSMO"))
         assert found["acc_h"] > 20
 
-    def test_own_gate_takes_a_detector(self, runner: Runner):
+    def test_own_gate_takes_a_detector(self, runner):
         with pytest.raises(Missing, match="^a novelty detector in ESZSL$"):
             runner.result(Trial("CUB", "ESZSL", "features", "own gate"))
 
-    def test_descriptions_that_an_expert_cannot_take(self, own_release: Path, tmp_path: Path):
+    def test_descriptions_that_an_expert_cannot_take(self, own_release, tmp_path):
         path = own_release / "xlsa17" / "CUB" / "att_splits.mat"
         fields = {name: value for name, value in loadmat(path).items() if not name.startswith("__")}
         del fields["original_att"]
@@ -221,8 +179,8 @@ class TestFeatures:
         with pytest.raises(Missing, match=r"^descriptions of CUB that suit LAGO: .*got -0\.5 to 0\.5"):
             runner.result(trial)
 
-    def test_without_torch(self, runner: Runner, monkeypatch: pytest.MonkeyPatch):
-        def absent(module: str) -> None:
+    def test_without_torch(self, runner, monkeypatch):
+        def absent(module):
             raise MissingExtra("networks take PyTorch")
 
         monkeypatch.setattr(module, "require", absent)
@@ -233,19 +191,11 @@ class TestFeatures:
         with pytest.raises(MissingExtra):
             runner.joint("CUB")
 
-    def test_every_method_of_the_paper_has_an_expert(self):
-        for name in EXPERTS.values():
-            make_unseen_expert(name)
-
 
 class TestJoint:
-    def test_computed_once(self, release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def test_computed_once(self, release, tmp_path, monkeypatch):
         first = Runner(find_inputs(release), Cache(tmp_path)).joint("CUB")
         monkeypatch.setattr(module, "joint_table", None)
         again = Runner(find_inputs(release), Cache(tmp_path)).joint("CUB")
         assert first.to_csv() == again.to_csv()
         assert list(first.index) == ["COSMO, trained apart", "joint, held out", "joint, all seen"]
-
-    def test_missing(self, runner: Runner):
-        with pytest.raises(Missing, match="^features of AWA1"):
-            runner.joint("AWA1")

@@ -36,8 +36,6 @@ from cosmo.metrics.accuracy import GZSLScores, gate_auc, gzsl_scores, per_class_
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["JointResult", "Option", "joint_table", "train_jointly"]
-
 logger = logging.getLogger(__name__)
 
 Option = Literal["held out", "all seen"]
@@ -113,20 +111,6 @@ def train_jointly(
     The number of epochs is the one of best accuracy per class on training rows that were set aside (Seen-Val
     and every third row of the held-out classes); then the network is trained again on all training rows. The
     descriptions of unseen classes are used in training under "all seen" only.
-
-    Parameters
-    ----------
-    protocol : Protocol
-        Sealed.
-    option : {"held out", "all seen"}
-        See the table on top of this module.
-    epochs : sequence of int
-        Candidate numbers of epochs.
-    learning_rate : float, default=0.01
-
-    Returns
-    -------
-    Trained
     """
     dataset, seed = protocol.dataset, protocol.seed
     if option not in get_args(Option):

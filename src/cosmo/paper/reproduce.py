@@ -48,22 +48,10 @@ _REPLACED_POINTS = {"LAGO": ("LAGO", "CS + LAGO"), "f-CLSWGAN": ("f-CLSWGAN*",)}
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """Parts of the paper to reproduce, and the folder to write them to.
+    """Parts of the paper to reproduce, and the folder to write them to: `tables/` and `figures/` in it.
 
-    Parameters
-    ----------
-    runner : Runner
-    out : Path
-        Tables go to `tables/`, figures to `figures/` in it.
-    datasets : sequence of str
-    experts : sequence of str, optional
-        Only these; names as in the paper.
-    sources : sequence of {"predictions", "features", "scores"}, optional
-        Only these.
-    search : {"exact", "authors", "textbook"}, default="exact"
-        Search for operating points.
-    sample : int, optional
-        Test sample of the walk-through; by default one that smoothing corrects.
+    `experts` and `sources` restrict the tables. `sample` is the test sample of the walk-through, by default
+    one that smoothing corrects.
     """
 
     runner: Runner
@@ -303,14 +291,8 @@ def draw_planes(
 def corrected_sample(test: ExpertOutputs, smoothed: NDArray[np.intp], plain: NDArray[np.intp]) -> int:
     """Return the sample with the surest expert among those that smoothing corrects.
 
-    Samples of seen classes come first, as in the paper's example.
-
-    Parameters
-    ----------
-    test : ExpertOutputs
-        Labelled.
-    smoothed, plain : array of shape (n_samples,)
-        Columns of the predictions with and without smoothing.
+    Samples of seen classes come first, as in the paper's example. `smoothed` and `plain` are the columns of
+    the predictions with and without smoothing.
     """
     corrected = np.flatnonzero((smoothed == test.labels) & (plain != test.labels))
     if len(corrected) == 0:
@@ -347,7 +329,7 @@ def draw_splits(runner: Runner, dataset: str) -> Figure:
         data = runner.dataset(dataset)
         return plot_hold_out(data.labels, data.split, Protocol(data, seed=holding.seed).hold_out, title=title)
     except Missing:  # without features, a split with validation classes is enough
-        labels, split = holding.split()
+        labels, split = runner.split(dataset)
         if split.train is None:
             raise
         return plot_hold_out(labels, split, authors_hold_out(split, holding.seed), title=title)

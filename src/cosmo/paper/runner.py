@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -34,8 +35,6 @@ from cosmo.mixture.smoothing import conditional
 from cosmo.paper.joint import joint_table
 from cosmo.paper.trials import SEEN, Case, Missing, Trial, measure
 
-__all__ = []
-
 DATASETS = ("AWA1", "SUN", "CUB", "FLO")
 _PREDICTION_FOLDERS = {"LAGO": "LAGO", "f-CLSWGAN": "fCLSWGAN"}
 _FILES = ("pred_gzsl_val.npz", "rows_val.npz", "pred_gzsl_test.npz", "rows_test.npz")
@@ -43,18 +42,10 @@ _FILES = ("pred_gzsl_val.npz", "rows_val.npz", "pred_gzsl_test.npz", "rows_test.
 
 @dataclass(frozen=True)
 class Holding:
-    """Files of one data set.
+    """Files of one data set, or "glyphs", the built-in one.
 
-    Parameters
-    ----------
-    name : str
-        "CUB", "AWA1", ..., or "glyphs", the built-in data set.
-    folder : path, optional
-        In xlsa17 layout.
-    features : str, optional
-        Name of its features file, without `.mat`.
-    predictions : dict
-        Folder of published predictions, by method.
+    `folder` is in xlsa17 layout; `features` is its features file, without `.mat`; `predictions` has the
+    folder of published predictions, by method.
     """
 
     name: str
@@ -117,17 +108,8 @@ class Holding:
 def find_inputs(folder: str | os.PathLike[str] | None, *, features: str | None = None) -> dict[str, Holding]:
     """Return the files of each data set in a folder; the built-in `glyphs` is always included.
 
-    Parameters
-    ----------
-    folder : path or None
-        None: only the built-in data set.
-    features : str, optional
-        Name of the features file where a data set has several; by default `res101`, or the first.
-
-    Raises
-    ------
-    DataError
-        If the folder has none of the paper's data, or no features file of that name.
+    `features` names the features file where a data set has several; by default `res101`, or the first.
+    DataError if the folder has none of the paper's data, or no features file of that name.
     """
     if folder is None:
         return {"glyphs": Holding("glyphs")}
@@ -183,18 +165,10 @@ EXPERTS = {
 
 
 class Runner:
-    """Measure trials on the data of a folder.
+    """Measure trials on the data of a folder; the cache stores outputs of experts and measures of trials.
 
-    Parameters
-    ----------
-    holdings : dict of Holding
-        See `cosmo.paper.runner.find_inputs`.
-    cache : Cache
-        Stores outputs of experts and measures of trials.
-    workers : Workers, optional
-        Where experts are trained; by default in this process.
-    report : callable, default=no report
-        Receives the number of trained experts and of all experts.
+    `report` receives the number of trained experts and of all experts. `damaged` has the errors
+    of files that could not be read; their results are missing.
     """
 
     def __init__(
@@ -214,13 +188,30 @@ class Runner:
         self._predictions: dict[tuple[str, str, str], StagePredictions] = {}
         self._outputs: dict[Case, tuple[ExpertOutputs, ExpertOutputs]] = {}
         self._keys: dict[Case, str] = {}
+        self.damaged: list[str] = []
+
+    @contextmanager
+    def _reading(self, dataset: str) -> Iterator[None]:
+        """Record the error of a damaged file, and raise `Missing`, which does not name the folder."""
+        try:
+            yield
+        except DataError as error:
+            if str(error) not in self.damaged:
+                self.damaged.append(str(error))
+            raise Missing(f"undamaged files of {dataset}") from error
 
     def dataset(self, name: str, *, recorded: bool = False) -> GZSLDataset:
         """Return a data set, or raise `Missing`."""
         case = name, recorded
         if case not in self._datasets:
-            self._datasets[case] = self.holdings[name].dataset(recorded=recorded)
+            with self._reading(name):
+                self._datasets[case] = self.holdings[name].dataset(recorded=recorded)
         return self._datasets[case]
+
+    def split(self, name: str) -> tuple[pd.Index, Split]:
+        """Return labels and split of a data set, which need no features, or raise `Missing`."""
+        with self._reading(name):
+            return self.holdings[name].split()
 
     def prepare(self, trials: Iterable[Trial]) -> None:
         """Train all experts that trials need and that are not cached, in parallel.
@@ -308,7 +299,8 @@ class Runner:
         case = dataset, expert, stage
         if case not in self._predictions:
             folder = self.holdings[dataset].published_predictions(expert)
-            self._predictions[case] = read_predictions(folder, stage)
+            with self._reading(dataset):
+                self._predictions[case] = read_predictions(folder, stage)
         return self._predictions[case]
 
     def _published(self, case: Case) -> tuple[ExpertOutputs, ExpertOutputs]:

@@ -45,15 +45,8 @@ class Row:
 class PaperTable:
     """A table of the paper.
 
-    Parameters
-    ----------
-    title, caption : str
-    rows : tuple of Row
-    metrics : dict
-        Name in the published figures -> name among a trial's measures.
-    sources : tuple of {"predictions", "features", "scores"}
-    experts : tuple of str
-        Experts that the table is made for by default; empty where rows name them.
+    `metrics` maps names in the published figures to names among a trial's measures. `experts` are those that
+    the table is made for by default; empty where rows name them.
     """
 
     title: str
@@ -252,12 +245,8 @@ def fill(
 ) -> pd.DataFrame:
     """Return the figures of a table, one per row, ours beside the published ones.
 
-    Returns
-    -------
-    DataFrame
-        Columns `table`, `dataset`, `expert`, `row`, `source`, `search`, `metric`; `value`, `low`, `high` (the
-        95 % interval), in percent; `published` (corrected where the paper has a misprint) and `difference`;
-        `note` on the published figure; `missing`: inputs that ours lacks.
+    Figures are in percent, `low` and `high` the 95 % interval; `published` is corrected where the paper has a
+    misprint; `note` is on the published figure; `missing` states inputs that ours lacks.
     """
     table = TABLES[name]
     published = published_numbers().query("table == @name").set_index(["method", "dataset", "metric"])

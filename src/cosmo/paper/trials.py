@@ -33,13 +33,6 @@ from cosmo.metrics.accuracy import (
 )
 from cosmo.mixture.outputs import ExpertOutputs
 
-__all__ = [
-    "AUTHORS_GRIDS",
-    "STACKING_CONSTANTS",
-    "Missing",
-    "grid_search",
-]
-
 
 class Missing(LookupError):
     """An input of a result is absent; the message names it."""
@@ -61,7 +54,18 @@ AUTHORS_GRIDS = {
         np.concatenate([np.arange(0, 0.7, 0.05), np.arange(0.7, 1.2, 0.005), np.arange(1.2, 2, 0.05)]),
     ),
 }
-"""The published grids. SUN with the confidence-based gate and adaptive smoothing used 0 to 50 instead."""
+"""The published grids; `authors_grid` has their exceptions."""
+
+
+def authors_grid(dataset: str, rule: str) -> tuple[Grid, int]:
+    """Return the published grid of a rule, and the density of the fine search, or raise `Missing`."""
+    if dataset not in AUTHORS_GRIDS:
+        raise Missing(f"a published grid for {dataset}")
+    grid = AUTHORS_GRIDS[dataset]
+    if (dataset, rule) == ("SUN", "COSMO"):
+        grid = grid._replace(thresholds=np.arange(0, 50, 0.2))
+    return grid, 300 if (dataset, rule) == ("CUB", "Adaptive-Smoothing") else 100
+
 
 STACKING_CONSTANTS = np.arange(-1.5, 1.5, 0.02)
 """Constants tried for calibrated stacking."""
@@ -77,17 +81,11 @@ class GridResult(NamedTuple):
 
 
 def resample_thresholds(thresholds: ArrayLike, acc_h: ArrayLike, n: int = 100) -> NDArray[np.float64]:
-    """Return thresholds that are dense where `acc_h` is high.
+    """Return about `2.15·n` thresholds that are dense where `acc_h` is high.
 
-    On each side of the best threshold, the threshold is interpolated at evenly spaced values of Acc_H: few
-    over its lower range, many near the top. The two sides have different shares, as in the authors' code.
-
-    Parameters
-    ----------
-    thresholds, acc_h : arrays of shape (n_thresholds,)
-        At least three thresholds, ascending, and the Acc_H of each.
-    n : int, default=100
-        About `2.15·n` thresholds are returned.
+    On each side of the best of the ascending thresholds, the threshold is interpolated at evenly spaced
+    values of Acc_H: few over its lower range, many near the top. The two sides have different shares, as in
+    the authors' code.
     """
     beta, h = np.asarray(thresholds, dtype=np.float64), np.asarray(acc_h, dtype=np.float64)
     if beta.ndim != 1 or beta.shape != h.shape or len(beta) < 3:
@@ -116,16 +114,7 @@ def grid_search(
 ) -> GridResult:
     """Choose softness, prior weight and threshold on `validation` as the authors did; report on `test`.
 
-    Parameters
-    ----------
-    mixture : GatedMixture
-        With a fitted gate; it is not changed.
-    validation, test : ExpertOutputs
-        Labelled.
-    grid : Grid
-        One of `AUTHORS_GRIDS`, or your own.
-    n : int, default=100
-        Density of the fine threshold grid.
+    The gate of `mixture` is fitted; it is not changed. `n` is the density of the fine threshold grid.
     """
     coarse: GatedMixture = clone(mixture, safe=False).set_params(softnesses=grid.softnesses)
     coarse.gate_ = mixture.gate_
@@ -181,13 +170,7 @@ class SquareRoot(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class SubsampledClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Classifier trained on a share of the rows of each class, at least one.
-
-    Parameters
-    ----------
-    classifier : classifier
-    share : float
-    """
+    """Classifier trained on a share of the rows of each class, at least one."""
 
     def __init__(self, classifier: Any, share: float) -> None:
         self.classifier = classifier
@@ -228,18 +211,8 @@ SEEN: dict[str, Any] = {
 class Trial:
     """An experiment: data, expert, where its predictions are from, rule and search.
 
-    Parameters
-    ----------
-    dataset, expert : str
-        "CUB", ...; the method's name in the paper's tables, "LAGO", ...
-    source : {"predictions", "features", "scores"}
-        See `SOURCES`.
-    rule : str
-        A key of `cosmo.classifier.combinations.WAYS`.
-    search : {"exact", "authors", "textbook"}
-        See `SEARCHES`.
-    seen : str
-        The seen expert, a name in `SEEN`; no matter where the source is "scores".
+    `dataset` and `expert` are names of the paper's tables; `rule` is a key of `WAYS`, `seen` one of `SEEN`,
+    no matter where the source is "scores".
     """
 
     dataset: str
@@ -275,12 +248,9 @@ def fitted(trial: Trial, validation: ExpertOutputs) -> Combination:
         heights = rule.curve(validation).sample(STACKING_CONSTANTS)[2]
         rule.operating_point_ = OperatingPoint(float(STACKING_CONSTANTS[heights.argmax()]))
         return rule
-    if trial.dataset not in AUTHORS_GRIDS:
-        raise Missing(f"a published grid for {trial.dataset}")
+    grid, n = authors_grid(trial.dataset, trial.rule)
     mixture = cast(GatedMixture, rule).fit_gate(validation)
-    mixture.operating_point_ = grid_search(
-        mixture, validation, validation, AUTHORS_GRIDS[trial.dataset]
-    ).operating_point
+    mixture.operating_point_ = grid_search(mixture, validation, validation, grid, n=n).operating_point
     return mixture
 
 
@@ -294,12 +264,9 @@ def _rule(trial: Trial) -> Combination:
 def measure(trial: Trial, validation: ExpertOutputs, test: ExpertOutputs) -> dict[str, float]:
     """Return every measure of a trial, in percent.
 
-    Returns
-    -------
-    dict
-        On test `acc_ts`, `acc_tr`, `acc_h`, `ausuc`, `t1` (unseen samples among unseen classes) and
-        `seen_accuracy` (the reverse); on GZSL-Val `val_acc_h`; of rules with a gate `auc` and `fpr` on
-        Gating-Val. All but `t1` and `seen_accuracy` with `_low` and `_high`, their 95 % intervals.
+    On test `acc_ts`, `acc_tr`, `acc_h`, `ausuc`, `t1` (unseen samples among unseen classes) and
+    `seen_accuracy` (the reverse); on GZSL-Val `val_acc_h`; of rules with a gate `auc` and `fpr` on
+    Gating-Val. All but `t1` and `seen_accuracy` with `_low` and `_high`, their 95 % intervals.
     """
     rule = fitted(trial, validation)
     result = evaluate(trial.rule, rule, validation, test)
@@ -334,7 +301,8 @@ def measure(trial: Trial, validation: ExpertOutputs, test: ExpertOutputs) -> dic
 def _sampled_ausuc(trial: Trial, rule: Combination, validation: ExpertOutputs, test: ExpertOutputs) -> float:
     """Return the area as the authors computed it."""
     if isinstance(rule, GatedMixture):
-        return grid_search(rule, validation, test, AUTHORS_GRIDS[trial.dataset]).ausuc
+        grid, n = authors_grid(trial.dataset, trial.rule)
+        return grid_search(rule, validation, test, grid, n=n).ausuc
     # Of stacking: 201 constants, up to the largest score.
     most = max(float(np.max(part)) for part in (test.stacking_seen, test.stacking_unseen))  # type: ignore[arg-type]
     acc_ts, acc_tr, _ = rule.curve(test).sample(np.linspace(-most, most, 201))
