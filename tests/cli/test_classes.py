@@ -1,7 +1,5 @@
 """`cosmo classes`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -105,18 +103,3 @@ def test_errors(words, message, refuse):
     before = Path("model.cosmo").read_bytes()
     refuse(["classes", words[0], "model.cosmo", *words[1:], "-q"], message)
     assert Path("model.cosmo").read_bytes() == before
-
-
-def test_a_new_intent_by_one_sentence(cosmo, tmp_path):
-    pytest.importorskip("sentence_transformers")
-    cosmo("init", tmp_path / "shop", "--kind", "text", "-q")
-    options = ["--cache", "cache", "-q"]
-    cosmo("fit", "shop", "--out", "m.cosmo", *options, folder=tmp_path)
-    words = ["--class", "gift_card", "--description", "The customer asks about vouchers and gift cards."]
-    cosmo("classes", "add", "m.cosmo", *words, "-q", folder=tmp_path)
-    listed = cosmo("classes", "list", "m.cosmo", folder=tmp_path).out
-    assert "gift_card        unseen  The customer asks about vouchers" in listed
-    (tmp_path / "new.csv").write_text("text\ni want to buy a voucher for my aunt\n")
-    out = cosmo("explain", "m.cosmo", "new.csv", *options, folder=tmp_path).out
-    assert out.startswith("row 1: i want to buy a voucher for my aunt\n")
-    assert "Prediction: gift_card (unseen class)" in out

@@ -1,17 +1,12 @@
 """`cosmo evaluate`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from string import ascii_lowercase
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from cosmo.data import read_features
-from cosmo.encoders import ENCODERS, Encoder
 from cosmo.io.model import Model
 from cosmo.metrics.accuracy import gzsl_scores
 from cosmo.viz.page import read_view
@@ -38,7 +33,7 @@ class TestFeatures:
         assert (found["acc_ts"], found["acc_tr"], found["acc_h"]) == pytest.approx(tuple(expected))
         for name in ("acc_ts", "acc_tr", "acc_h", "ausuc"):
             low, high = found[f"{name}_95"]
-            assert low <= found[name] <= high
+            assert low - 1e-9 <= found[name] <= high + 1e-9
         assert found["samples"] == len(y) == 136
         classes = pd.DataFrame(found["classes"]).set_index("class")
         assert len(classes) == 17
@@ -57,7 +52,9 @@ class TestFeatures:
         out, err = cosmo("evaluate", "model.cosmo", "test.csv", *words)
         assert "model.cosmo on 136 samples" in err
         assert out.splitlines()[-2:] == ["predictions: predictions.csv", "report: report.html"]
-        for name, key in (("Acc_ts (unseen)", "acc_ts"), ("Acc_tr (seen)", "acc_tr"), ("AUSUC", "ausuc")):
+        assert out.startswith("Known classes (with training samples): ")
+        assert out.splitlines()[: len(found["words"])] == found["words"]
+        for name, key in (("(Acc_ts)", "acc_ts"), ("(Acc_tr)", "acc_tr"), ("(AUSUC)", "ausuc")):
             (line,) = (line for line in out.splitlines() if name in line)
             assert f"{100 * found[key]:.1f}" in line
         assert found["classes"][0]["class"] in out
@@ -84,7 +81,7 @@ class TestFeatures:
         assert found["acc_ts"] == pytest.approx(classes["sloe"])
         assert 0 < found["ausuc"] <= 1
         out = cosmo("evaluate", "model.cosmo", "few.csv", "-q").out
-        assert "13 of the model's 17 classes have no samples here" in out
+        assert "Without samples here, and not counted: 13 of the model's 17 classes." in out
 
     @pytest.mark.parametrize(
         ("name", "known", "missing"), [("plum", "acc_tr", "acc_ts"), ("sloe", "acc_ts", "acc_tr")]
@@ -96,7 +93,28 @@ class TestFeatures:
         assert found[known] == found["classes"][0]["accuracy"]
         assert found[missing] is found["acc_h"] is found["ausuc"] is None
         assert sorted(read_view(Path("report.html").read_text("utf-8"))["sets"][0]["counted"]) == [0, 1]
-        assert "no such samples" in cosmo("evaluate", "model.cosmo", "one.csv", "-q").out
+        out = cosmo("evaluate", "model.cosmo", "one.csv", "-q").out
+        assert "no such samples" in out
+        assert f"{'New' if known == 'acc_tr' else 'Known'} classes" in out
+        assert ": no samples." in out
+        assert "Balanced" not in out
+
+    def test_a_class_that_fails_is_named(self, cosmo, measure):
+        table = pd.read_csv("test.csv")
+        model = Model.load("model.cosmo")
+        right = table[model.predict(table) == table["fruit"]]
+        wrong = right[right["fruit"] == "plum"].assign(fruit="blueberry")
+        pd.concat([right[right["fruit"] != "blueberry"], wrong]).to_csv("mixed.csv", index=False)
+        *_, mistake, warning = measure("mixed.csv")["words"]
+        count = f"{len(wrong)} of {len(wrong)} samples"
+        assert mistake == f"Most frequent mistake: blueberry taken for plum, {count}."
+        assert warning.startswith("Warning: 1 of ")
+        assert warning.endswith(
+            f" classes is below half of the mean accuracy: blueberry 0 % ({len(wrong)} samples)."
+        )
+        right.to_csv("right.csv", index=False)
+        assert not [line for line in measure("right.csv")["words"] if "mistake" in line or "Warning" in line]
+        assert cosmo("evaluate", "model.cosmo", "mixed.csv", "-q").out.splitlines()[4] == warning
 
     @pytest.mark.parametrize(
         ("words", "message"),
@@ -108,7 +126,7 @@ class TestFeatures:
             (["model.cosmo", "--report", "."], "--report .: name a file in a folder that exists"),
             (["model.cosmo", "--report", "no/report.html"], "--report no/report.html: name a file in a fold"),
             (["model.cosmo", "test.csv", "--label", "kind"], "no column 'kind' for labels"),
-            (["model.cosmo", "descriptions.csv"], "no column 'red_light' for features"),
+            (["model.cosmo", "descriptions.csv"], "no column 'blue_light' for features"),
             (["model.cosmo", "test.csv", "--weights", "w"], "has no encoder: leave out --weights"),
             (["model.cosmo", "kiwi.csv"], "'kiwi'"),
             (["model.cosmo", "untested.toml"], "set test, test_share or hold_back"),
@@ -121,33 +139,16 @@ class TestFeatures:
         refuse(["evaluate", *words, "-q"], message)
 
 
-class Letters(Encoder):
-    """Counts letters, in samples and in descriptions."""
-
-    kind, n_features, identity, describes = "text", 26, "letters-1", True
-
-    def __init__(self, name, *, weights=None):
-        self.name = name
-
-    def content(self, item):
-        return item.encode()
-
-    def read(self, item):
-        return [item.lower().count(letter) for letter in ascii_lowercase]
-
-    def encode_batch(self, batch):
-        return np.array(batch, dtype=np.float32)
-
-    def encode_descriptions(self, texts):
-        return self.encode(texts)
-
-
-def test_report_of_texts(cosmo, tmp_path, monkeypatch):
-    monkeypatch.setitem(ENCODERS, "letters", Letters)
-    cosmo("init", tmp_path, "--kind", "text", "-q")
-    cosmo("fit", "-q", "--encoder", "letters", folder=tmp_path)
-    cosmo("evaluate", "model.cosmo", "--report", "report.html", "-q", folder=tmp_path)
-    one = read_view((tmp_path / "report.html").read_text("utf-8"))["sets"][0]
-    texts = Model.load(tmp_path / "model.cosmo").texts
-    assert one["classes"]["descriptions"] == [texts[name] for name in one["classes"]["names"]]
-    assert one["samples"]["texts"] == list(pd.read_csv(tmp_path / "test.csv")["text"])
+@pytest.mark.usefixtures("project")
+def test_unknown_samples(cosmo, measure):
+    table = pd.read_csv("test.csv")
+    features = table.columns.drop("fruit")
+    noise = table.head(40).assign(fruit="stone")
+    noise[features] = noise[features].to_numpy()[:, ::-1]
+    pd.concat([table, noise]).to_csv("more.csv", index=False)
+    found = measure("more.csv", "--unknown", "stone")
+    assert found["samples"] == len(table)
+    assert found["unknown"]["auroc"] > 0.5
+    assert sum(found["unknown"]["answers"]["unknown"].values()) == pytest.approx(1)
+    printed = cosmo("evaluate", "model.cosmo", "more.csv", "--unknown", "stone", "-q").out
+    assert 'unknown ("stone"): AUROC' in printed

@@ -1,7 +1,5 @@
 """`cosmo explain`."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

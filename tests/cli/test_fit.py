@@ -1,9 +1,6 @@
 """`cosmo fit`."""
 
-from __future__ import annotations
-
 import re
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +19,7 @@ class TestFeatures:
         expected, validation = card["expected, 90 %"], card["validation"]
         words = " ".join(out.split())
         assert "seen classes 14 unseen classes 3" in words
-        assert "unseen expert ESZSL chosen gamma " in words
+        assert re.search(r"unseen expert \w+ transform \w+ chosen ", words)
         assert re.search(r"operating point share of unseen samples 0\.\d+ ", words)
         for name, key in (("Acc_ts", "acc_ts"), ("Acc_tr", "acc_tr"), ("Acc_H", "acc_h")):
             one = {part: 100 * value for part, value in expected[key].items()}
@@ -30,7 +27,7 @@ class TestFeatures:
         assert f"AUSUC on held-out samples {100 * validation['ausuc']:.1f}" in words
         for step in (
             "reading samples.csv",
-            "choosing the parameters",
+            "chosen: transform ",
             "hold-out round 1 of",
             "wrote new.cosmo",
         ):
@@ -60,19 +57,6 @@ class TestFeatures:
         words = ["samples.csv", "--label", "fruit", "--descriptions", "descriptions.csv", "--features", "g*"]
         cosmo("fit", *words, "-q", "--out", "plain.cosmo")
         assert Model.load("plain.cosmo").feature_names == ["green_light", "gloss"]
-
-    def test_interrupt_leaves_the_old_model(self, start, project):
-        before = Path("model.cosmo").read_bytes()
-        with start("fit", "--unseen", "lago", folder=project) as process:
-            while "choosing the parameters" not in process.stderr.readline():
-                assert process.poll() is None
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
-        assert process.returncode == 130
-        assert out == ""
-        assert err.splitlines()[-1].startswith("cosmo: stopped")
-        assert Path("model.cosmo").read_bytes() == before
-        assert [path.name for path in project.iterdir() if path.name.startswith(".")] == []
 
     @pytest.mark.parametrize(
         ("words", "message"),
@@ -106,10 +90,8 @@ def test_texts(cosmo, tmp_path):
     pytest.importorskip("sentence_transformers")
     cosmo("init", tmp_path, "--kind", "text", "-q")
     cosmo("fit", folder=tmp_path)
-    cosmo("fit", "--out", "again.cosmo", folder=tmp_path)
-    assert (tmp_path / "model.cosmo").read_bytes() == (tmp_path / "again.cosmo").read_bytes()
     model = Model.load(tmp_path / "model.cosmo")
-    assert type(model.cosmo.experts_.unseen).__name__ == "SimilarityExpert"
+    assert any("SimilarityExpert" in row for row in model.card()["compared"])
     assert model.summary["columns"] == {"label": "intent", "text": "text"}
 
 

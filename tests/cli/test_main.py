@@ -1,7 +1,5 @@
 """`cosmo` itself: help, exit status, interruption, progress."""
 
-from __future__ import annotations
-
 import io
 import os
 import re
@@ -85,7 +83,7 @@ class TestInterrupt:
         assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.parametrize("words", [["--help"], ["experts"], ["show", "model.cosmo", "--json"]])
+@pytest.mark.parametrize("words", [["--help"], ["show", "model.cosmo", "--json"]])
 def test_a_closed_pipe_is_no_error(words, start, trained):
     # As in `cosmo ... | head -1`, without the race. PYTHONUNBUFFERED would hide half of it.
     reader, writer = os.pipe()

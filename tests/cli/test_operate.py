@@ -1,7 +1,5 @@
 """`cosmo operate`."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,8 +1,4 @@
-from __future__ import annotations
-
 import io
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +10,7 @@ from cosmo.io.model import Model, fit_model
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     """A model of named features, and samples for it."""
     folder = tmp_path_factory.mktemp("predict")
     glyphs = load_glyphs(n_classes=24, samples_per_class=12)
@@ -26,11 +22,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def argv(home: Path, tmp_path: Path) -> list[str]:
+def argv(home, tmp_path):
     return ["predict", str(home / "model.cosmo"), str(home / "new.csv")]
 
 
-def test_csv_on_the_screen(argv: list[str], home: Path, capsys: pytest.CaptureFixture[str]):
+def test_csv_on_the_screen(argv, home, capsys):
     assert main([*argv, "--top", "2", "-q"]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
@@ -41,7 +37,7 @@ def test_csv_on_the_screen(argv: list[str], home: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-def test_files(argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str):
+def test_files(argv, tmp_path, capsys, suffix):
     out = tmp_path / f"out.{suffix}"
     assert main([*argv, "--out", str(out), "--keep", "id", "--batch", "20"]) == 0
     printed = capsys.readouterr()
@@ -58,13 +54,11 @@ def test_files(argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
 
-def test_what_an_earlier_run_left_is_used_or_refused(
-    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_what_an_earlier_run_left_is_used_or_refused(argv, tmp_path, capsys, monkeypatch):
     out = tmp_path / "out.csv"
     original, calls = Model.predict_frame, iter(range(10))
 
-    def stops(self: Model, items: Any, top: int = 3) -> pd.DataFrame:
+    def stops(self, items, top=3):
         if next(calls) == 1:
             raise KeyboardInterrupt
         return original(self, items, top)
@@ -80,21 +74,21 @@ def test_what_an_earlier_run_left_is_used_or_refused(
 
 
 class TestRefusals:
-    def refused(self, capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    def refused(self, capsys, *argv):
         assert main([*argv, "-q"]) == 2
         error = capsys.readouterr().err
         assert error.startswith("cosmo predict: ")
         assert "Traceback" not in error
         return error
 
-    def test_of_options(self, argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    def test_of_options(self, argv, tmp_path, capsys):
         assert "--top must be at least 1" in self.refused(capsys, *argv, "--top", "0")
         assert "--batch must be at least 1" in self.refused(capsys, *argv, "--batch", "0")
         assert "there is no column 'name'" in self.refused(capsys, *argv, "--keep", "name")
         out = str(tmp_path / "out.xlsx")
         assert "out.xlsx: predictions go to a .csv" in self.refused(capsys, *argv, "--out", out)
 
-    def test_of_files(self, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    def test_of_files(self, home, tmp_path, capsys):
         model = str(home / "model.cosmo")
         assert "no such file" in self.refused(capsys, "predict", model, str(tmp_path / "no.csv"))
         (tmp_path / "no.cosmo").write_bytes(b"nothing")
@@ -106,24 +100,16 @@ class TestRefusals:
         assert "cut.parquet: damaged" in self.refused(capsys, "predict", model, str(tmp_path / "cut.parquet"))
 
 
-def test_help_has_examples_and_explains_columns(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit):
-        main(["predict", "--help"])
-    page = capsys.readouterr().out
-    for text in ("  cosmo predict model.cosmo new.csv", "p_seen", "--restart", "apostrophe"):
-        assert text in page
-
-
 class TestPartitions:
     @pytest.fixture
-    def rows(self, home: Path, tmp_path: Path) -> Path:
+    def rows(self, home, tmp_path):
         (tmp_path / "rows").mkdir()
         table = pd.read_csv(home / "new.csv", dtype={"id": str})
         for k in range(2):
             table[k::2].to_parquet(tmp_path / "rows" / f"{k}.parquet")
         return tmp_path / "rows"
 
-    def test_folder(self, home: Path, rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    def test_folder(self, home, rows, tmp_path, capsys):
         out = tmp_path / "out"
         options = ["--out", str(out), "--keep", "id", "--format", "csv", "--jobs", "1"]
         assert main(["predict", str(home / "model.cosmo"), str(rows), *options]) == 0
@@ -141,12 +127,33 @@ class TestPartitions:
             (["--out", "answers", "--jobs", "0"], "--jobs must be at least 1"),
         ],
     )
-    def test_options(
-        self, home: Path, rows: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
-    ):
+    def test_options(self, home, rows, capsys, options, message):
         assert main(["predict", str(home / "model.cosmo"), str(rows), *options]) == 2
         assert message in capsys.readouterr().err
 
-    def test_options_for_partitions_only(self, argv: list[str], capsys: pytest.CaptureFixture[str]):
+    def test_options_for_partitions_only(self, argv, capsys):
         assert main([*argv, "--format", "csv"]) == 2
         assert "--format is for partitioned input" in capsys.readouterr().err
+
+
+def test_unknown_and_reasons(argv, home, capsys, cosmo):
+    assert main([*argv, "--top", "1", "--reject", "0.3", "--unknown", "other", "--why", "-q"]) == 0
+    table = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert list(table.columns) == ["row", "label", "probability", "p_seen", "conformity", "why"]
+    rejected = table["conformity"] <= 0.3
+    assert 0 < rejected.sum() < len(table)
+    assert (table["label"] == "other").tolist() == rejected.tolist()
+    assert table.loc[rejected, "why"].str.startswith("other; else ").all()
+    assert table.loc[~rejected, "why"].str.contains(r"^(?:seen|unseen): best among \d+ ").all()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--unknown", "other"], "add one of them"),
+        (["--reject", "5"], "--reject must lie between 0 and 1"),
+        (["--accuracy", "0"], "--accuracy must lie between 0 and 1"),
+    ],
+)
+def test_reject_options(argv, refuse, words, message):
+    refuse([*argv, *words], message)

@@ -1,7 +1,5 @@
 """`cosmo run`."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re
@@ -68,6 +66,16 @@ class TestOneRun:
         assert {path.name for path in tmp_path.iterdir()} == FILES - {"model.cosmo"}
         assert "no model.cosmo, the report is complete without it: " in err
         assert "ESZSL" in err.splitlines()[-1]
+
+    def test_chosen_experts(self, benchmark, cosmo, tmp_path):
+        auto = ["--unseen", "auto", "--seen", "auto", "--budget", "5s"]
+        out, _ = cosmo("run", benchmark, "--out", tmp_path, *auto)
+        model = Model.load(tmp_path / "model.cosmo").cosmo
+        results = strict((tmp_path / "results.json").read_bytes())
+        assert results["choice"] == model.choice_.rows()
+        assert model.choice_.unseen in " ".join(out.split())
+        view = read_view((tmp_path / "report.html").read_text("utf-8"))
+        assert model.choice_.rows()[0] in str(view)
 
     def test_table(self, plain):
         words = " ".join(plain.out.split())

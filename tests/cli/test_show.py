@@ -1,7 +1,5 @@
 """`cosmo show` and `cosmo experts`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -9,7 +7,6 @@ import pytest
 
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS
 from cosmo.io.model import Model
-from cosmo.io.model_file import save
 
 
 @pytest.mark.usefixtures("project")
@@ -24,10 +21,6 @@ class TestShow:
         printed = json.loads(cosmo("show", "model.cosmo", "--json").out)
         assert printed["format_version"] >= 1
         assert printed["validation"] == card["validation"]
-
-    def test_a_plain_classifier_has_a_card_too(self, cosmo):
-        save(Model.load("model.cosmo").cosmo, "plain.cosmo")
-        assert "unseen classes 3" in " ".join(cosmo("show", "plain.cosmo").out.split())
 
     def test_damaged_and_missing_files(self, cosmo, refuse):
         content = bytearray(Path("model.cosmo").read_bytes())

@@ -1,8 +1,5 @@
 """`cosmo studio`, as a process on this machine."""
 
-from __future__ import annotations
-
-import asyncio
 import os
 import re
 import signal
@@ -10,10 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
@@ -25,7 +19,7 @@ pytest.importorskip("uvicorn")
 from cosmo import ESZSL
 from cosmo.cli import main
 from cosmo.cli.studio import _listen, _live, parser
-from cosmo.data import GZSLDataset, load_glyphs
+from cosmo.data import load_glyphs
 from cosmo.io.model import Model, fit_model
 from cosmo.viz.page import read_view, render_page
 
@@ -39,12 +33,12 @@ RUN_VIEW = {
 
 
 @pytest.fixture(scope="module")
-def data() -> GZSLDataset:
+def data():
     return load_glyphs(n_classes=40, samples_per_class=12, seed=1)
 
 
 @pytest.fixture(scope="module")
-def folder(data: GZSLDataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(data, tmp_path_factory):
     """A model, samples, and a run that has a report."""
     folder = tmp_path_factory.mktemp("studio")
     train = data.split.trainval
@@ -64,7 +58,7 @@ def folder(data: GZSLDataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def studio(folder: Path, *arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def studio(folder, *arguments, **variables):
     """Start a studio; give the process and the address that it prints, and end it."""
     command = [sys.executable, "-m", "cosmo", "studio", *arguments, "--port", "0", "-q"]
     with subprocess.Popen(
@@ -76,7 +70,6 @@ def studio(folder: Path, *arguments: str, **variables: str) -> Iterator[tuple[su
         text=True,
     ) as process:
         try:
-            assert process.stdout is not None
             line = process.stdout.readline()
             found = re.fullmatch(r"cosmo studio: (http://\S+/\?token=[\w-]{43})  \(Ctrl-C ends it\)\n", line)
             if found is None:
@@ -89,13 +82,13 @@ def studio(folder: Path, *arguments: str, **variables: str) -> Iterator[tuple[su
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def server(folder):
     with studio(folder, "model.cosmo", "test.npz") as running:
         yield running
 
 
 @pytest.fixture
-def client(server: tuple[subprocess.Popen[str], str]) -> Iterator[httpx.Client]:
+def client(server):
     """A browser that has opened the address."""
     _, address = server
     base, _, token = address.partition("?token=")
@@ -104,9 +97,9 @@ def client(server: tuple[subprocess.Popen[str], str]) -> Iterator[httpx.Client]:
         yield client
 
 
-def raw(address: str, request: bytes) -> bytes:
+def raw(address, request):
     """Send bytes as they are; return what comes back before the connection is closed."""
-    host, port = re.search(r"//([\d.]+):(\d+)/", address).groups()  # type: ignore[union-attr]
+    host, port = re.search(r"//([\d.]+):(\d+)/", address).groups()
     with socket.create_connection((host, int(port)), timeout=30) as connection:
         connection.sendall(request)
         answer = b""
@@ -115,16 +108,8 @@ def raw(address: str, request: bytes) -> bytes:
         return answer
 
 
-def resident(process: subprocess.Popen[str]) -> float:
-    """Memory of a process in megabytes."""
-    status = Path(f"/proc/{process.pid}/status")
-    if not status.exists():
-        pytest.skip("memory is read from /proc")
-    return int(re.search(r"VmRSS:\s+(\d+) kB", status.read_text())[1]) / 1024  # type: ignore[index]
-
-
 class TestServer:
-    def test_page_and_answers(self, client: httpx.Client, folder: Path):
+    def test_page_and_answers(self, client, folder):
         page = client.get("/")
         assert "server" not in page.headers
         assert read_view(page.text)["kind"] == "studio"
@@ -132,7 +117,7 @@ class TestServer:
         record = client.post("/api/predict", json={"features": X[3].tolist()}).json()
         assert record["answer"] == Model.load(folder / "model.cosmo").predict(X[3:4])[0]
 
-    def test_cookie_of_its_own(self, client: httpx.Client):
+    def test_cookie_of_its_own(self, client):
         (cookie,) = client.cookies.jar
         assert cookie.name == f"cosmo_{client.base_url.port}"
         assert cookie.has_nonstandard_attr("HttpOnly")
@@ -141,9 +126,7 @@ class TestServer:
         "path",
         ["/../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/.%2e/x", "/api/model/../x"],
     )
-    def test_paths_as_no_browser_sends_them(
-        self, client: httpx.Client, server: tuple[subprocess.Popen[str], str], path: str
-    ):
+    def test_paths_as_no_browser_sends_them(self, client, server, path):
         _, address = server
         token, host = address.partition("=")[2], f"127.0.0.1:{client.base_url.port}"
         request = (
@@ -153,39 +136,8 @@ class TestServer:
         assert answer.startswith(b"HTTP/1.1 404 ")
         assert b"root:" not in answer
 
-    @pytest.mark.parametrize("request_", [b"\x16\x03\x01\r\n\r\n", b"GET /\r\n\r\n"])
-    def test_what_is_not_http(self, server: tuple[subprocess.Popen[str], str], request_: bytes):
-        assert b" 400 " in raw(server[1], request_).partition(b"\r\n")[0]
-
-    def test_an_endless_upload_is_cut_off(
-        self, client: httpx.Client, server: tuple[subprocess.Popen[str], str]
-    ):
-        process, _ = server
-        before, sent = resident(process), 0
-
-        def endless() -> Iterator[bytes]:
-            nonlocal sent
-            for _ in range(2000):
-                sent += 100_000
-                yield b" " * 100_000
-
-        try:
-            answer = client.post(
-                "/api/predict", content=endless(), headers={"Content-Type": "application/json"}
-            )
-        except httpx.TransportError:
-            pass  # the connection was closed before everything was sent
-        else:
-            assert answer.status_code == 413
-        assert sent < 200_000_000
-        assert client.get("/api/health").json() == {"ok": True}
-        assert resident(process) - before < 50
-
-    def test_a_connection_that_says_nothing_holds_up_nobody(
-        self, client: httpx.Client, server: tuple[subprocess.Popen[str], str]
-    ):
+    def test_a_connection_that_says_nothing_holds_up_nobody(self, client, server):
         port = client.base_url.port
-        assert port is not None
         idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
         try:
             for connection in idle:
@@ -195,37 +147,10 @@ class TestServer:
             for connection in idle:
                 connection.close()
 
-    def test_two_hundred_at_once(
-        self, client: httpx.Client, server: tuple[subprocess.Popen[str], str], folder: Path
-    ):
-        process, _ = server
-        row = np.load(folder / "test.npz")["X"][0].tolist()
-
-        async def all_of_them() -> list[httpx.Response]:
-            limits = httpx.Limits(max_connections=200)
-            async with httpx.AsyncClient(
-                base_url=client.base_url,
-                cookies=client.cookies,
-                headers={"X-Cosmo": "1"},
-                timeout=120,
-                limits=limits,
-            ) as many:
-                return await asyncio.gather(
-                    *(many.post("/api/predict", json={"features": row}) for _ in range(200))
-                )
-
-        statuses = [answer.status_code for answer in asyncio.run(all_of_them())]
-        assert set(statuses) <= {200, 429, 503}
-        assert statuses.count(200) >= 20
-        warm = resident(process)
-        asyncio.run(all_of_them())
-        assert resident(process) - warm < 30
-        assert client.post("/api/predict", json={"features": row}).status_code == 200
-
 
 class TestStartAndStop:
     @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-    def test_newest_run_on_all_addresses_until_it_is_stopped(self, folder: Path, tmp_path: Path):
+    def test_newest_run_on_all_addresses_until_it_is_stopped(self, folder, tmp_path):
         visited = tmp_path / "visited"
         browser = tmp_path / "browser"
         browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {visited}.part && mv {visited}.part {visited}\n')
@@ -263,11 +188,11 @@ class TestStartAndStop:
 
 
 class TestSources:
-    def live(self, *arguments: str) -> Any:
+    def live(self, *arguments):
         return _live(parser().parse_args(arguments), lambda _text: None)
 
     @pytest.fixture(autouse=True)
-    def here(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def here(self, folder, monkeypatch):
         monkeypatch.chdir(folder)
 
     def test_a_run(self):
@@ -276,18 +201,15 @@ class TestSources:
         page = live.page({"api": "/api"})
         assert read_view(page)["title"] == "old"
 
-    def test_newest_run(self):
-        assert self.live().title == "new"
-
     def test_a_run_on_samples(self):
         live = self.live("cosmo-runs/old", "test.npz")
         assert live.has_samples
         assert read_view(live.page({}))["kind"] == "studio"
 
-    def test_a_run_whose_report_is_older(self, tmp_path: Path, folder: Path):
+    def test_a_run_whose_report_is_older(self, tmp_path, folder):
         (tmp_path / "model.cosmo").write_bytes((folder / "model.cosmo").read_bytes())
         (tmp_path / "report.html").write_text("<html>an older report</html>")
-        said: list[str] = []
+        said = []
         live = _live(parser().parse_args([str(tmp_path)]), said.append)
         assert "not a report of this version" in said[-1]
         assert read_view(live.page({}))["sets"][0]["stage"] == "validation"
@@ -298,7 +220,7 @@ class TestSources:
 
 class TestErrors:
     @pytest.fixture(autouse=True)
-    def here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def here(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
 
     @pytest.mark.parametrize(
@@ -313,30 +235,27 @@ class TestErrors:
         ],
         ids=str,
     )
-    def test_wrong_input(self, arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]):
+    def test_wrong_input(self, arguments, reason, capsys):
         assert main(["studio", "-q", *arguments]) == 2
         output = capsys.readouterr()
         assert output.err.startswith("cosmo studio: ")
         assert reason in output.err
         assert output.out == ""
 
-    def test_a_port_that_is_taken(self, capsys: pytest.CaptureFixture[str]):
+    def test_a_port_that_is_taken(self, capsys):
         with socket.create_server(("127.0.0.1", 0)) as other:
             port = other.getsockname()[1]
             assert main(["studio", "-q", "--port", str(port)]) == 2
         assert f"port {port} of 127.0.0.1 is taken" in capsys.readouterr().err
 
-    def test_samples_without_labels(
-        self, folder: Path, data: GZSLDataset, capsys: pytest.CaptureFixture[str]
-    ):
+    def test_samples_without_labels(self, folder, data, capsys):
         np.savez("bare.npz", X=data.features[:5])
         assert main(["studio", str(folder / "model.cosmo"), "bare.npz", "-q"]) == 2
         assert "bare.npz" in capsys.readouterr().err
 
     @pytest.mark.parametrize("package", ["fastapi", "uvicorn"])
-    def test_a_light_install(
-        self, package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ):
+    def test_a_light_install(self, package, monkeypatch, capsys):
         monkeypatch.setitem(sys.modules, package, None)
         assert main(["studio"]) == 2
-        assert capsys.readouterr().err.strip().endswith("pip install 'cosmo-gzsl[studio]'")
+        message = capsys.readouterr().err
+        assert message.startswith(f"cosmo studio: {package} is not installed: pip install 'fastapi>=")

@@ -1,28 +1,24 @@
 """Keep the frozen values: compare with them, or rewrite them by `pytest tests/golden --freeze`."""
 
-from __future__ import annotations
-
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 HERE = Path(__file__).resolve().parent
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     """Add --freeze."""
     parser.addoption("--freeze", action="store_true", help="rewrite the frozen values of tests/golden")
 
 
 @pytest.fixture
-def frozen(request: pytest.FixtureRequest) -> Callable[[str, Any], Any]:
+def frozen(request):
     """Return the frozen values of a name; with --freeze, write what was found and return that."""
 
-    def values(name: str, found: Any) -> Any:
+    def values(name, found):
         path = HERE / f"{name}.json"
         # The default is for runs that load this file too late to add the option.
         if request.config.getoption("--freeze", default=False):
@@ -33,7 +29,7 @@ def frozen(request: pytest.FixtureRequest) -> Callable[[str, Any], Any]:
 
 
 @pytest.fixture(scope="session")
-def predictions_folder() -> Path:
+def predictions_folder():
     """Return the folder of the published predictions, or skip."""
     beside = HERE.parents[2] / "shared" / "data"
     folder = Path(os.environ.get("COSMO_DATA", beside)).resolve() / "predictions"

@@ -1,26 +1,21 @@
 """Freeze the words of the command line and the public names, but no prose."""
 
-from __future__ import annotations
-
 import argparse
 import re
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import cosmo
 from cosmo.cli import main
 
-Frozen = Callable[[str, Any], Any]
 README = Path(__file__).resolve().parents[2] / "README.md"
 
 
-def parser_of(*words: str) -> argparse.ArgumentParser:
+def parser_of(*words):
     """Return the parser that answers --help after these words."""
-    shown: list[argparse.ArgumentParser] = []
+    shown = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(argparse.ArgumentParser, "print_help", lambda self, file=None: shown.append(self))
         with pytest.raises(SystemExit) as stop:
@@ -30,9 +25,9 @@ def parser_of(*words: str) -> argparse.ArgumentParser:
     return parser
 
 
-def words_of(parser: argparse.ArgumentParser, name: str) -> dict[str, dict[str, list[str]]]:
+def words_of(parser, name):
     """Return options and positional names of a verb and of the verbs below it."""
-    found: dict[str, dict[str, list[str]]] = {name: {"positionals": [], "options": []}}
+    found = {name: {"positionals": [], "options": []}}
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for below, one in action.choices.items():
@@ -45,15 +40,15 @@ def words_of(parser: argparse.ArgumentParser, name: str) -> dict[str, dict[str, 
     return found
 
 
-def test_command_line(frozen: Frozen) -> None:
+def test_command_line(frozen):
     verbs = [verb for action in parser_of()._actions if not action.option_strings for verb in action.choices]
-    found: dict[str, dict[str, list[str]]] = {}
+    found = {}
     for verb in sorted(verbs):
         found |= words_of(parser_of(verb), verb)
     assert found == frozen("command_line", found)
 
 
-def test_public_names(frozen: Frozen) -> None:
+def test_public_names(frozen):
     snippet = "".join(re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL))
     imports = re.findall(r"^from ([\w.]+) import (\w+)$", snippet, re.MULTILINE)
     names = {"cosmo": sorted(cosmo.__all__), "cosmo.data": [n for m, n in imports if m == "cosmo.data"]}

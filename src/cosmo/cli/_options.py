@@ -16,6 +16,7 @@ import pandas as pd
 from cosmo._core import require
 from cosmo._core.parallel import CLUSTER_ADVICE, Workers
 from cosmo.classifier._cosmo import METHODS
+from cosmo.classifier.choice import AUTO
 from cosmo.data import DataError, GZSLDataset, load_glyphs, read_xlsa17
 from cosmo.data.samples import Kind, SampleSet, read_samples
 from cosmo.encoders import extract, make_encoder
@@ -154,6 +155,36 @@ def add_expert_options(parser: argparse.ArgumentParser, *, unseen: bool = True) 
     add("--seen", default="logistic", choices=list(SEEN_EXPERTS), metavar="NAME",
         help="expert for classes with examples (default %(default)s)")  # fmt: skip
     return add
+
+
+def add_chosen_experts(add: Add, unseen: str | None = None, seen: str | None = None) -> None:
+    """Add --unseen, --seen and --budget, for commands that can choose experts by themselves."""
+    usual = AUTO if seen is None else "%(default)s"
+    add("--unseen", default=unseen, type=expert_or_auto, metavar="NAME",
+        help="zero-shot expert, such as lago or lago:variant=k-soft, or auto: the best of some on held-out "
+        f"classes (default {usual})")  # fmt: skip
+    add("--seen", default=seen, choices=[AUTO, *SEEN_EXPERTS], metavar="NAME",
+        help=f"expert for classes with samples, or auto (default {usual})")  # fmt: skip
+    add("--budget", type=seconds, metavar="TIME",
+        help="computation for the candidates of auto, such as 60s or 2min (default 60s)")  # fmt: skip
+
+
+def seconds(text: str) -> float:
+    """Return a duration in seconds, for argparse.
+
+    >>> seconds("90"), seconds("60s"), seconds("2min")
+    (90.0, 60.0, 120.0)
+    """
+    number, factor = (text[:-3], 60) if text.endswith("min") else (text.removesuffix("s"), 1)
+    value = float(number) * factor
+    if not 0 <= value < float("inf"):
+        raise ValueError(text)
+    return value
+
+
+def expert_or_auto(text: str) -> str:
+    """Return the name of an unseen expert, or "auto"."""
+    return text if text == AUTO else expert_name(text)
 
 
 def add_method(add: Add) -> None:

@@ -50,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
         data = project.load()
         step(f"checking {len(data.train) + len(data.test or [])} samples")
         findings = find_problems(data, joint_space=project.joint_space)
+        findings += [Finding("error", text) for text in project.missing_packages(data)]
     counts = _class_counts(data)
     status = 2 if any(finding.level == "error" for finding in findings) else 0
     if args.json:

@@ -12,7 +12,7 @@ from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS
 
 _NOTES = """
 Parameters or a preset may follow the name of an unseen expert: lago:variant=k-soft,n_groups=40; dem:CUB
-(published setting); f-clswgan:fast (for a CPU). Experts that need torch: pip install 'cosmo-gzsl[torch]'.
+(published setting); f-clswgan:fast (for a CPU). Experts that need torch: pip install torch.
 In Python, any scikit-learn classifier with predict_proba can be the seen expert."""
 
 

@@ -35,6 +35,7 @@ _PRINTED = (
     "unseen classes",
     "seen expert",
     "unseen expert",
+    "transform",
     "chosen",
     "method",
     "gate",
@@ -54,10 +55,7 @@ def parser() -> argparse.ArgumentParser:
     )
     _options.add_project_options(options)
     add = _options.group(options, "experts and gates")
-    add("--unseen", type=_options.expert_name, metavar="NAME",
-        help="zero-shot expert (default: chosen by the kind of descriptions)")  # fmt: skip
-    add("--seen", choices=list(SEEN_EXPERTS), metavar="NAME",
-        help="expert for classes with samples (default: logistic; logistic-unit for texts)")  # fmt: skip
+    _options.add_chosen_experts(add)
     _options.add_method(add)
     add("--gate", choices=list(GATES), metavar="NAME",
         help="gate of the paper's method (default: confidence)")  # fmt: skip

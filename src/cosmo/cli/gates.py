@@ -14,11 +14,11 @@ from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
 from cosmo.data.splits import Protocol
 from cosmo.evaluation.expert_cache import ExpertCache
-from cosmo.evaluation.gates import compare_gates, leave_out_gaps, odin_auc
+from cosmo.evaluation.gates import compare_gates
 from cosmo.experts import make_seen_expert, make_unseen_expert
 from cosmo.gates import GATES
 from cosmo.viz.plots.walkthrough import plot_gates
-from cosmo.viz.text import gate_document, gate_table, leave_out_table, odin_table
+from cosmo.viz.text import gate_document, gate_table
 
 _EPILOG = """\
 gates (--gates):
@@ -69,10 +69,7 @@ def run(args: argparse.Namespace) -> int:
         dataset = _options.load_dataset(args, expert)
         step(f"training experts and gates on {dataset!r}")
         experts = ExpertCache(Protocol(dataset, seed=args.seed), Cache(args.cache))
-        seen = make_seen_expert(args.seen)
-        gaps = leave_out_gaps(experts) if "leave-out" in names else None
-        results = compare_gates(experts, seen, expert, names, folds=args.folds)
-        auc = odin_auc(experts, seen, expert) if "odin" in names else None
+        results = compare_gates(experts, make_seen_expert(args.seen), expert, names, folds=args.folds)
         picture = io.BytesIO()
         plot_gates(results, title=f"{dataset.name}: gate scores on test").savefig(picture, dpi=150)
         write_atomic(out / "gates.png", picture.getvalue())
@@ -80,10 +77,6 @@ def run(args: argparse.Namespace) -> int:
     write_atomic(out / "gates.csv", frame.to_csv(index=False).encode())
     console = PlainConsole()
     console.print_table(gate_table(results))
-    if auc is not None:
-        console.print_table(odin_table(auc))
-    if gaps is not None:
-        console.print_table(leave_out_table(gaps))
     console.print(f"histograms: {out / 'gates.png'}")
     if args.write:
         command = _options.command_line(
@@ -95,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
             unseen=args.unseen,
             seed=args.seed,
         )
-        document = gate_document(dataset.name, command, results, auc, gaps)
+        document = gate_document(dataset.name, command, results)
         write_atomic(Path(args.write), document.encode())
         console.print(f"table: {args.write}")
     return 0

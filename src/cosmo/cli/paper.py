@@ -122,7 +122,9 @@ def run(args: argparse.Namespace) -> int:
     console.print(f"page: {out / 'paper.html'}")
     if view is not None:
         console.print(f"report: {out / 'report.html'}")
-    return 0
+    for error in runner.damaged:
+        console.print(f"damaged: {error}", style="bold")
+    return 1 if runner.damaged else 0
 
 
 def _print(console: PlainConsole, section: Section) -> None:

@@ -23,6 +23,8 @@ columns:
   row           number of the sample, from 1; or the columns of --keep; or the path of an image
   label         the class, with its probability
   p_seen        probability that the sample is of a seen class
+  conformity    with --reject: share of known samples that agree as little with any class
+  why           with --why: a reason in one line
   label_2 ...   the next classes with their probabilities, up to --top
 
 The input may be larger than the memory. Finished chunks are in FILE.parts until all are finished: after an
@@ -42,6 +44,7 @@ examples:
   cosmo predict model.cosmo messages.jsonl --out classes.jsonl --top 5
   cosmo predict model.cosmo images --out classes.csv --skip
   cosmo predict model.cosmo bird.jpg --top 3
+  cosmo predict model.cosmo new.csv --reject 0.05 --why  "unknown" for samples of no known class
   cosmo predict model.cosmo rows --out classes          a folder of Parquet files
   cosmo predict model.cosmo "rows/*.parquet" --out classes --engine dask --scheduler tcp://10.0.0.1:8786
 """
@@ -64,6 +67,14 @@ def parser() -> argparse.ArgumentParser:
     add_worker_options(options, "processes that predict Parquet files")
     add("--keep", nargs="+", default=[], metavar="COLUMN", help="columns of the input to copy to the output")
     add("--top", type=int, default=3, metavar="K", help="number of classes per sample (default %(default)s)")
+    add("--reject", type=float, metavar="SHARE",
+        help="answer unknown to samples of no known class; of known ones, at most this share, such as 0.05, "
+        "is rejected")  # fmt: skip
+    add("--accuracy", type=float, metavar="X",
+        help="answer unknown where the class is uncertain, so that the other answers have this "
+        "accuracy")  # fmt: skip
+    add("--unknown", metavar="NAME", help='answer to rejected samples (default "unknown")')
+    add("--why", action="store_true", help="add a column with the reason for each answer")
     add("--text", metavar="COLUMN", help="the samples are texts, in this column")
     add("--image", metavar="COLUMN", help="the samples are images, with their paths in this column")
     add("--label", metavar="COLUMN",
@@ -85,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"--{name} must be at least 1, got {number}")
     _check(args)
     workers = make_workers(args)
+    given = {name: getattr(args, name) for name in ("reject", "accuracy", "unknown", "why")}
     with progress(quiet=args.quiet) as step:
         step(f"loading {args.model}")
         model = load_model(args)
@@ -98,6 +110,7 @@ def run(args: argparse.Namespace) -> int:
             label=args.label,
             keep=args.keep,
             top=args.top,
+            answers={name: value for name, value in given.items() if value},
             batch_size=args.batch,
             cache=args.cache,
             on_error="skip" if args.skip else "raise",
@@ -115,7 +128,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise if options do not match the input."""
+    """Raise if options do not match the input or each other."""
+    rejects = args.reject is not None or args.accuracy is not None
+    if args.unknown is not None and not rejects:
+        raise ValueError("--unknown names the answer of --reject or --accuracy; add one of them")
+    for name in ("reject", "accuracy"):
+        if getattr(args, name) is not None and not 0 < getattr(args, name) < 1:
+            raise ValueError(f"--{name} must lie between 0 and 1, got {getattr(args, name):g}")
     if args.engine == "local" and not is_partitioned(args.input):
         for name in ("format", "scheduler"):
             if getattr(args, name) is not None:

@@ -8,6 +8,7 @@ import os
 from dataclasses import replace
 
 from cosmo._core import versions
+from cosmo.classifier.choice import AUTO
 from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
 from cosmo.evaluation.run import Experiment, Settings, run_experiment, summarise
@@ -63,7 +64,8 @@ def parser() -> argparse.ArgumentParser:
     add("--original", action="store_true",
         help="use the folder's original attributes (percentages); methods that need them (see "
         "`cosmo experts`) use them anyway")  # fmt: skip
-    add = _options.add_expert_options(options)
+    add = _options.group(options, "experts and gates")
+    _options.add_chosen_experts(add, "eszsl", "logistic")
     _options.add_method(add)
     add("--gate", default="confidence", choices=list(GATES), metavar="NAME",
         help="gate of the rows CB-Gating and COSMO (default %(default)s)")  # fmt: skip
@@ -81,8 +83,9 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     if args.repeats < 1:
         raise ValueError(f"--repeats must be at least 1, got {args.repeats}")
-    settings = Settings(args.unseen, args.seen, args.gate, args.smoothing, args.seed)
-    expert = make_unseen_expert(args.unseen)
+    budget = 60.0 if args.budget is None else args.budget
+    settings = Settings(args.unseen, args.seen, args.gate, args.smoothing, args.seed, budget)
+    expert = make_unseen_expert("eszsl" if args.unseen == AUTO else args.unseen)
     _options.check_dataset(args.dataset)
     out = _options.output_folder(args)
     if not os.access(out, os.W_OK):
@@ -118,6 +121,9 @@ def run(args: argparse.Namespace) -> int:
         if summary is None
         else summary_table(summary, f"mean of {len(experiments)} seeds")
     )
+    choice = experiments[0].model.choice_
+    if choice is not None:
+        console.print(f"chosen on held-out classes: {choice}")
     facts = {name: f"{100 * value:.1f}" for name, value in experiments[0].facts.items()}
     console.print(
         f"seen expert {facts['seen_expert_accuracy']} % on its classes, unseen expert "
