@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from joblib import Memory
 from scipy.special import logit
 
 from cosmo import Cosmo
@@ -159,7 +160,9 @@ def measure(name: str, n_seen: int, n_unseen: int, seed: int, method: str, cache
 
 
 def _measure(task: tuple[Any, ...]) -> dict[str, Any]:
-    return measure(*task)
+    # Finished tasks are kept, so that data sets can run one after the other.
+    result: dict[str, Any] = Memory(task[-1], verbose=0).cache(measure)(*task)
+    return result
 
 
 def pooled_errors(group: pd.DataFrame) -> pd.Series:
@@ -248,7 +251,7 @@ def main() -> None:
     options.add_argument("--counts", nargs="+", type=int, default=COUNTS, help="numbers of unseen classes")
     options.add_argument("--draws", type=int, default=5)
     options.add_argument("--jobs", type=int, default=2)
-    options.add_argument("--cache", default="cosmo-runs/carry-over", help="folder of chosen parameters")
+    options.add_argument("--cache", default="cosmo-runs/carry-over", help="for finished tasks")
     options.add_argument("--write", metavar="FILE")
     args = options.parse_args()
     tasks = []
@@ -269,7 +272,12 @@ def main() -> None:
             left = (time.monotonic() - start) / len(results) * (len(tasks) - len(results))
             label = f"{result['data']} + {result['unseen']}, {result['method']}"
             print(f"{len(results)} of {len(tasks)}, {left / 60:.1f} min left: {label}", flush=True)
-    command = "python benchmarks/carry_over.py" + (f" --write {args.write}" if args.write else "")
+    words = ["python benchmarks/carry_over.py"]
+    for name in ("data", "counts", "write"):
+        value = getattr(args, name)
+        if value != options.get_default(name):
+            words += [f"--{name}", *([value] if isinstance(value, str) else map(str, value))]
+    command = " ".join(words)
     text = "\n".join(document(pd.DataFrame(results), command)) + "\n"
     print(text)
     if args.write:
