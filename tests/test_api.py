@@ -1,7 +1,5 @@
 """docs/api.md lists the public names, each once."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -13,13 +11,13 @@ TARGETS = re.findall(r"^::: (\S+)\.(\w+)$", PAGE.read_text("utf-8"), flags=re.MU
 PACKAGES = ("cosmo", "cosmo.data", "cosmo.experts", "cosmo.gates")
 
 
-def test_every_target_is_exported_by_its_package() -> None:
+def test_every_target_is_exported_by_its_package():
     private = [f"{module}.{name}" for module, name in TARGETS if name not in import_module(module).__all__]
     assert private == []
     assert {module for module, _ in TARGETS} == set(PACKAGES)
 
 
-def test_every_public_name_is_listed_once() -> None:
+def test_every_public_name_is_listed_once():
     listed = [id(getattr(import_module(module), name)) for module, name in TARGETS]
     assert len(set(listed)) == len(listed)
     missing = [
@@ -31,7 +29,7 @@ def test_every_public_name_is_listed_once() -> None:
     assert missing == []
 
 
-def test_import_of_the_estimator_loads_few_modules() -> None:
+def test_import_of_the_estimator_loads_few_modules():
     code = "from cosmo import Cosmo; import sys; print(sum(m.split('.')[0] == 'cosmo' for m in sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
     assert int(loaded) < 50

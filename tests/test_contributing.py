@@ -1,14 +1,11 @@
 """The worked examples of CONTRIBUTING.md work as they stand."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import re
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -25,12 +22,12 @@ ENTRIES = [(title, code) for title, code in BLOCKS if ":" in title]
 TESTS = [(title, code) for title, code in BLOCKS if title.startswith("tests/")]
 
 
-def dotted(path: str) -> str:
+def dotted(path):
     return path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 @pytest.fixture
-def examples(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
+def examples(monkeypatch):
     """Install the modules, functions and table entries of the guide for the time of a test."""
     modules = {}
     for title, code in NEW_MODULES:
@@ -55,14 +52,14 @@ def examples(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     return modules
 
 
-def test_there_is_an_example_of_each() -> None:
+def test_there_is_an_example_of_each():
     rooms = {title.split("/")[2] for title, _ in NEW_MODULES}
     assert rooms == {"experts", "gates", "metrics", "cli"} == {title.split("/")[1] for title, _ in TESTS}
 
 
 @pytest.mark.parametrize(("title", "code"), TESTS, ids=[title for title, _ in TESTS])
-def test_example_test(title: str, code: str, examples: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    scope: dict[str, Any] = {}
+def test_example_test(title, code, examples, capsys):
+    scope = {}
     exec(compile(code, title, "exec"), scope)
     functions = [value for name, value in scope.items() if name.startswith("test_")]
     assert functions
@@ -70,13 +67,13 @@ def test_example_test(title: str, code: str, examples: Any, capsys: pytest.Captu
         function(**({"capsys": capsys} if "capsys" in function.__code__.co_varnames else {}))
 
 
-def test_metric_doctest(examples: dict[str, ModuleType]) -> None:
+def test_metric_doctest(examples):
     function = examples["cosmo.metrics.accuracy"].worst_class_accuracy
     (example,) = doctest.DocTestFinder().find(function, globs={function.__name__: function})
     assert doctest.DocTestRunner().run(example) == doctest.TestResults(0, 1)
 
 
-def test_examples_can_be_made_by_name_and_saved(examples: Any, tmp_path: Path) -> None:
+def test_examples_can_be_made_by_name_and_saved(examples, tmp_path):
     data = load_glyphs(n_classes=40, samples_per_class=12)
     rows = data.split.trainval
     expert, gate = make_unseen_expert("regression:alpha=1.0,temperature=1.0"), make_gate("margin")
@@ -89,14 +86,13 @@ def test_examples_can_be_made_by_name_and_saved(examples: Any, tmp_path: Path) -
     assert list(again.predict(X)) == list(model.predict(X))
 
 
-def test_map_lists_the_packages_in_the_order_of_the_contract() -> None:
+def test_map_lists_the_packages_in_the_order_of_the_contract():
     listed = re.findall(r"^\| `(\w+)` \|", GUIDE, flags=re.MULTILINE)
     contract = re.search(r"layers = \[(.*?)\]", (ROOT / "pyproject.toml").read_text("utf-8"), re.DOTALL)
-    assert contract is not None
     assert listed == re.findall(r"cosmo\.(\w+)", contract[1])
 
 
-def test_links_and_targets_exist() -> None:
+def test_links_and_targets_exist():
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", GUIDE):
         assert (ROOT / target).exists(), target
     makefile = (ROOT / "Makefile").read_text("utf-8")

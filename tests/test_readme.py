@@ -1,9 +1,18 @@
-"""The README's example runs as it stands."""
+"""README and guides can be followed to the letter."""
 
+import importlib.util
 import re
+import shlex
 from pathlib import Path
 
-README = Path(__file__).parent.parent / "README.md"
+import pytest
+
+from cosmo.cli import main
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+# Commands of other programs, and those that serve until they are stopped or that need a cluster.
+ELSEWHERE = ("make ", "pip ", ". ", "python -m venv", "cosmo studio", "ssh ")
 
 
 def test_python_example(capsys):
@@ -13,3 +22,39 @@ def test_python_example(capsys):
     exec(compile(example, "README.md", "exec"), scope)
     assert "gate score" in capsys.readouterr().out
     assert "new" in scope["model"].classes_
+
+
+def commands(path):
+    """Yield the commands of all shell blocks, without comments."""
+    for block in re.findall(r"```sh\n(.*?)```", path.read_text("utf-8"), flags=re.DOTALL):
+        for line in block.splitlines():
+            yield from filter(None, (one.strip() for one in re.sub(r"\s+#.*", "", line).split("&&")))
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [
+        ("README.md", "sentence_transformers"),
+        ("docs/guides/text.md", "sentence_transformers"),
+        ("docs/guides/images.md", "efficientnet_lite_pytorch"),
+        ("docs/guides/features.md", None),
+    ],
+)
+def test_commands_in_order(name, extra, tmp_path, monkeypatch, capsys):
+    if extra is not None and importlib.util.find_spec(extra) is None:
+        pytest.skip(f"{extra} is not installed")
+    monkeypatch.chdir(tmp_path)
+    ran = []
+    for command in commands(ROOT / name):
+        program, *words = shlex.split(command)
+        if program == "cd":
+            monkeypatch.chdir(words[0])
+        elif not command.startswith(ELSEWHERE):
+            assert program == "cosmo", command
+            assert main(words) == 0, (command, capsys.readouterr().err)
+            ran.append(words[0])
+    assert ran[:4] == ["init", "check", "fit", "evaluate"]
+    known, new, balanced = capsys.readouterr().out.partition("Known classes")[2].splitlines()[:3]
+    accuracies = [float(re.search(r"([\d.]+) %", line)[1]) for line in (known, new)]
+    print(known, new, balanced, sep="\n")
+    assert min(accuracies) >= (40 if extra == "efficientnet_lite_pytorch" else 80)

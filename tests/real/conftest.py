@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -7,7 +5,7 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def data_folder() -> Path:
+def data_folder():
     beside = Path(__file__).resolve().parents[3] / "shared" / "data"
     folder = Path(os.environ.get("COSMO_DATA", beside))
     if not folder.is_dir():

@@ -1,31 +1,26 @@
 """The page of CUB in a real browser: all 4,731 test samples, from the predictions that were published."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from chromium import Visitor, chromium, number, operating, settled, shown_right
 from test_published_predictions import outputs
 
-from cosmo.classifier.combinations import Combination, GatedMixture
+from cosmo.classifier.combinations import GatedMixture
 from cosmo.classifier.ways import CalibratedStacking
 from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
 from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc
-from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.viz.page import paper_view, render_page
 from cosmo.viz.page.sets import Way
 
 
 @pytest.fixture(scope="module")
-def test(data_folder: Path) -> ExpertOutputs:
+def test(data_folder):
     return outputs(data_folder / "predictions" / "fCLSWGAN" / "CUB", "test")
 
 
 @pytest.fixture(scope="module")
-def fitted(data_folder: Path) -> dict[str, Combination]:
+def fitted(data_folder):
     validation = outputs(data_folder / "predictions" / "fCLSWGAN" / "CUB", "val")
     return {
         "f-CLSWGAN": CalibratedStacking(0.0).fit(validation),
@@ -36,9 +31,7 @@ def fitted(data_folder: Path) -> dict[str, Combination]:
 
 
 @pytest.fixture(scope="module")
-def report(
-    test: ExpertOutputs, fitted: dict[str, Combination], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def report(test, fitted, tmp_path_factory):
     ways = [Way(name, rule, test) for name, rule in fitted.items()]
     view = paper_view([{"name": "CUB", "ways": ways, "classes": test.classes}], "cosmo paper")
     path = tmp_path_factory.mktemp("cub") / "report.html"
@@ -47,14 +40,14 @@ def report(
 
 
 @pytest.fixture
-def visitor() -> Iterator[Visitor]:
+def visitor():
     with chromium() as browser:
         one = Visitor(browser)
         yield one
         one.leave()
 
 
-def test_cub(visitor: Visitor, report: Path, test: ExpertOutputs, fitted: dict[str, Combination]) -> None:
+def test_cub(visitor, report, test, fitted):
     assert report.stat().st_size < 5e6
     begin = time.perf_counter()
     page = visitor.open(report)
@@ -86,7 +79,7 @@ def test_cub(visitor: Visitor, report: Path, test: ExpertOutputs, fitted: dict[s
 
     page.get_by_role("tab", name="Gate").click()
     settled(page)
-    score = fitted["COSMO"].gate_.score(test)  # type: ignore[attr-defined]
+    score = fitted["COSMO"].gate_.score(test)
     told = page.locator("#panel-gate dl.numbers dd").all_text_contents()
     wanted = 100 * gate_auc(test.is_seen, score), 100 * fpr_at_tpr(test.is_seen, score)
     assert (number(told[0]), number(told[1])) == pytest.approx(wanted, abs=0.0501)

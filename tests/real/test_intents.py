@@ -1,9 +1,6 @@
 """Texts of users, encoded for real: a trained classifier and a zero-shot one, together and apart."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,7 +16,7 @@ N_CLASSES, N_UNSEEN, N_TEXTS, N_TEST, N_DRAWS = 60, 20, 20, 5, 3
 
 
 @pytest.fixture(scope="module")
-def tasks(data_folder: Path) -> list[GZSLDataset]:
+def tasks(data_folder):
     """Return a few texts of some of the intents, with different ones unseen in each task."""
     from cosmo.encoders import extract, make_encoder
 
@@ -42,7 +39,7 @@ def tasks(data_folder: Path) -> list[GZSLDataset]:
     return found
 
 
-def test_cosmo_beats_each_alone_stacking_and_the_nearest_description(tasks: list[GZSLDataset]) -> None:
+def test_cosmo_beats_each_alone_stacking_and_the_nearest_description(tasks):
     adapted, nearest = (
         [run_experiment(task, Settings(expert, "logistic-unit")) for task in tasks]
         for expert in ("similarity", "similarity:whitening=0,adapter=0")

@@ -1,10 +1,5 @@
 """Numbers of the paper that its authors' predictions give without any features."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-import pandas as pd
 import pytest
 
 from cosmo._core.cache import Cache
@@ -14,7 +9,7 @@ from cosmo.paper.tables import fill
 
 
 @pytest.fixture(scope="module")
-def runner(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runner:
+def runner(data_folder, tmp_path_factory):
     """The release without features, so that nothing can be trained."""
     folder = tmp_path_factory.mktemp("release")
     (folder / "predictions").symlink_to(data_folder / "predictions")
@@ -24,14 +19,14 @@ def runner(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runne
     return Runner(find_inputs(folder), Cache(tmp_path_factory.mktemp("cache")))
 
 
-def wide(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+def wide(frame, column):
     """One decimal, as printed."""
     table = frame.pivot(index=["dataset", "row"], columns="metric", values=column)
     return table[list(frame["metric"].unique())].round(1)
 
 
 @pytest.fixture(scope="module")
-def table(runner: Runner) -> pd.DataFrame:
+def table(runner):
     return fill("main", runner, ["CUB", "AWA1"], sources=["predictions"], search="authors")
 
 
@@ -45,33 +40,25 @@ def table(runner: Runner) -> pd.DataFrame:
         ("AWA1", "CS + LAGO", (45.4, 68.2, 54.5)),
     ],
 )
-def test_rows_of_the_main_table(
-    table: pd.DataFrame, dataset: str, row: str, printed: tuple[float, float, float]
-) -> None:
+def test_rows_of_the_main_table(table, dataset, row, printed):
     assert tuple(wide(table, "value").loc[dataset, row]) == printed
     assert tuple(wide(table, "published").loc[dataset, row]) == printed
 
 
-def test_stacking_on_cub(table: pd.DataFrame) -> None:
+def test_stacking_on_cub(table):
     assert wide(table, "value").loc[("CUB", "CS + LAGO"), "acc_h"] == 47.9
 
 
 @pytest.mark.parametrize("dataset", ["CUB", "AWA1"])
-def test_the_rest_takes_features(table: pd.DataFrame, dataset: str) -> None:
+def test_the_rest_takes_features(table, dataset):
     needs = table[(table["dataset"] == dataset) & (table["missing"] != "")]
     assert {*needs["row"]} == {"COSMO + LAGO", "COSMO + f-CLSWGAN"}
     assert {*needs["missing"]} == {f"features of {dataset}: xlsa17/{dataset}/res101.mat"}
 
 
 @pytest.mark.parametrize("search", ["exact", "authors"])
-def test_area_under_the_curve(runner: Runner, search: str) -> None:
-    frame = fill(
-        "ausuc",
-        runner,
-        ["CUB", "AWA1"],
-        sources=["predictions"],
-        search=search,  # type: ignore[arg-type]
-    )
+def test_area_under_the_curve(runner, search):
+    frame = fill("ausuc", runner, ["CUB", "AWA1"], sources=["predictions"], search=search)
     found = wide(frame, "value")["ausuc"]
     assert found["AWA1", "LAGO"] == pytest.approx(43.4, abs=0.1)
     assert found["CUB", "f-CLSWGAN"] == pytest.approx(34.5, abs=0.1)
@@ -80,7 +67,7 @@ def test_area_under_the_curve(runner: Runner, search: str) -> None:
     assert (frame["value"] < frame["high"])[have].all()
 
 
-def test_exact_search_is_not_worse_on_validation(runner: Runner) -> None:
+def test_exact_search_is_not_worse_on_validation(runner):
     frame = fill("search", runner, ["CUB", "AWA1"]).query("metric == 'val_acc_h'")
     found = frame.pivot(index=["dataset", "expert"], columns="row", values="value")
     assert found.shape[0] == 4
@@ -88,14 +75,14 @@ def test_exact_search_is_not_worse_on_validation(runner: Runner) -> None:
 
 
 @pytest.mark.parametrize("dataset", ["AWA1", "SUN"])
-def test_splits_are_drawn_without_features(runner: Runner, dataset: str) -> None:
+def test_splits_are_drawn_without_features(runner, dataset):
     figure = draw_splits(runner, dataset)
     figure.draw_without_rendering()
     words = " ".join(text.get_text() for text in figure.findobj(lambda one: hasattr(one, "get_text")))
     assert f"{dataset}: cross-validation splits" in words
 
 
-def test_the_whole_release_is_seen(data_folder: Path) -> None:
+def test_the_whole_release_is_seen(data_folder):
     found = find_inputs(data_folder)
     assert found["CUB"].features == "res50"
     for dataset in ("CUB", "AWA1"):
