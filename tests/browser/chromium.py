@@ -202,10 +202,17 @@ def check_names(page, view):
 
 def saved(page, button):
     """The file that a button offers."""
-    # Rendering of a picture takes long on a busy machine.
-    with page.expect_download(timeout=60_000) as download:
-        button.click()
-    return Path(download.value.path()).read_bytes()
+    from playwright.sync_api import TimeoutError as NoDownload
+
+    # Headless Chromium drops a download now and then.
+    for timeout in (15_000, 60_000):
+        try:
+            with page.expect_download(timeout=timeout) as download:
+                button.click()
+            return Path(download.value.path()).read_bytes()
+        except NoDownload:
+            pass
+    raise AssertionError("no file was offered")
 
 
 def rows_of(content):

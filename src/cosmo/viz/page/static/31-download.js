@@ -38,16 +38,16 @@ function offer(content, type, name) {
   setTimeout(() => URL.revokeObjectURL(address), 10000);
 }
 
-function offerPng(drawing, name) {
+async function offerPng(drawing, name) {
   const address = URL.createObjectURL(new Blob([standalone(drawing)], { type: "image/svg+xml" }));
-  const picture = new Image();
-  picture.onload = () => {
-    const canvas = el("canvas", { width: 2 * drawing.width.baseVal.value, height: 2 * drawing.height.baseVal.value });
-    canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
-    URL.revokeObjectURL(address);
-    canvas.toBlob((blob) => blob && offer(blob, "image/png", name), "image/png");
-  };
-  picture.src = address;
+  const picture = el("img", { src: address });
+  await picture.decode();
+  const canvas = el("canvas", { width: 2 * drawing.width.baseVal.value, height: 2 * drawing.height.baseVal.value });
+  canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+  URL.revokeObjectURL(address);
+  // Encodes at once; `toBlob` waits for an idle browser.
+  const encoded = atob(canvas.toDataURL("image/png").split(",")[1]);
+  offer(Uint8Array.from(encoded, (byte) => byte.charCodeAt(0)), "image/png", name);
 }
 
 /**
