@@ -24,6 +24,7 @@ from cosmo.classifier.combinations import SOFTNESSES, GatedMixture
 from cosmo.classifier.rejection import RejectOption
 from cosmo.data.splits import HoldOut, further_folds, hold_out
 from cosmo.experts import ESZSL, UnseenExpert, make_seen_expert
+from cosmo.experts.base import as_unseen_expert
 from cosmo.experts.transforms import TRANSFORMS, transformed
 from cosmo.gates import ConfidenceGate, Gate
 from cosmo.mixture.smoothing import Smoothing
@@ -160,6 +161,8 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         unseen = self.unseen if self.unseen is not None else ESZSL()
         cache = None if self.cache is None else Cache(self.cache)
         transform, choice = self.feature_transform or "none", None
+        if not isinstance(unseen, str):
+            unseen = as_unseen_expert(unseen)
         with config_context(assume_finite=True), blas_threads(features.size):
             if isinstance(seen, str) or isinstance(unseen, str):
                 known = table.loc[labels.unique()]

@@ -30,8 +30,10 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
     that a class is added by adding a row. Parameters left at None are chosen on held-out classes: by
     `select` if there is a hold-out, else by `fit`.
 
-    Subclasses implement `_fit` and `scores`, and list in `grid` the values to try for their own open
-    parameters. Subclasses whose scores are not log-probabilities have a parameter `temperature`.
+    `Cosmo` takes any object with `fit(X, y, descriptions)` and `scores(X, descriptions)` as unseen expert,
+    of this class or not; see the guide "Own experts" and `cosmo.testing.check_unseen_expert`. Subclasses that
+    implement `_fit` instead of `fit` get validated input, and share computation between the values of `grid`
+    in `_candidates`. Those whose scores are not log-probabilities have a parameter `temperature`.
     """
 
     reference: ClassVar[str]  # authors, venue and year of the publication
@@ -90,10 +92,10 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         decided = self
         if self.open_parameters():
             decided = select(self, X, table.index[codes], table, hold_out(codes, seed=seed))
-        self.decided_ = {name: getattr(decided, name) for name in self.choices()}
+        self.decided_ = decided.chosen(self.choices())
         self.columns_ = table.columns
         self.others_ = others.to_numpy() if self.reads_unseen else None
-        self._fit(X, codes, table.to_numpy(), **self.decided_)
+        self._fit_table(X, codes, table, **self.decided_)
         return self
 
     def select(
@@ -118,14 +120,22 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
 
     def open_parameters(self) -> list[str]:
         """Return the names of parameters that are None."""
-        return [name for name in self.choices() if getattr(self, name) is None]
+        return [name for name, value in self.chosen(self.choices()).items() if value is None]
+
+    def chosen(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return the values of parameters."""
+        return {name: getattr(self, name) for name in names}
 
     def check_suitable(self, table: pd.DataFrame) -> None:
         """Raise `ValueError` if the method cannot use these descriptions."""
 
-    @abstractmethod
     def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         """Learn from validated input; `codes` are rows of `attributes` (n_classes, n_attributes)."""
+        raise NotImplementedError
+
+    def _fit_table(self, X: Array, codes: Codes, table: pd.DataFrame, **decided: Any) -> None:
+        """Learn from validated input; `codes` are rows of `table`."""
+        self._fit(X, codes, table.to_numpy(), **decided)
 
     def _candidates(self, X: Array, codes: Codes, table: pd.DataFrame) -> Iterator[Self]:
         """Yield fitted copies for all values of the open parameters, temperature excepted.
@@ -136,7 +146,7 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         open_grid = {name: self.grid[name] for name in self.open_parameters() if name in self.grid}
         for values in ParameterGrid(open_grid):
             candidate = self._with(table.columns, **values)
-            candidate._fit(X, codes, table.to_numpy(), **candidate.decided_)
+            candidate._fit_table(X, codes, table, **candidate.decided_)
             yield candidate
 
     def _values(self, name: str) -> tuple[Any, ...]:
@@ -149,7 +159,7 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         copy: Self = clone(self).set_params(**values)
         copy.columns_ = columns
         copy.others_ = getattr(self, "others_", None)
-        copy.decided_ = {name: getattr(copy, name) for name in self.choices()}
+        copy.decided_ = copy.chosen(self.choices())
         return copy
 
     @abstractmethod
@@ -181,6 +191,24 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
                 f"order; got {table.shape[1]} columns"
             )
         return table.to_numpy()
+
+
+def as_unseen_expert(expert: Any) -> UnseenExpert:
+    """Return an object with `fit` and `scores` as an unseen expert."""
+    if isinstance(expert, UnseenExpert) and (UnseenExpert._fit, UnseenExpert._fit_table) != (
+        type(expert)._fit,
+        type(expert)._fit_table,
+    ):
+        return expert
+    missing = [n for n in ("fit", "scores") if getattr(type(expert), n, None) in (None, UnseenExpert.fit)]
+    if missing:
+        raise TypeError(
+            "an unseen expert has fit(X, y, descriptions) and scores(X, descriptions); "
+            f"{type(expert).__name__} has no {' and no '.join(missing)}"
+        )
+    from cosmo.experts.adapter import AdaptedExpert  # most models do not need it
+
+    return AdaptedExpert(expert)
 
 
 class Observer(ABC):
@@ -287,7 +315,7 @@ def select(
                 if winner is None or candidate.accuracy_ > winner.accuracy_:
                     winner = candidate
             assert winner is not None, "every round has a candidate"
-            chosen = {name: plain_value(getattr(winner, name)) for name in open_grid}
+            chosen = {name: plain_value(value) for name, value in winner.chosen(open_grid).items()}
             known[repr(values)] = {"chosen": chosen, "accuracy": winner.accuracy_}
             if cache is not None:
                 cache.write("selection", key, known)
@@ -295,9 +323,9 @@ def select(
                 best = winner
         decided = max((known[repr(values)] for values in rounds), key=lambda entry: entry["accuracy"])
         values = decided["chosen"]
-        if best is None or values != {name: plain_value(getattr(best, name)) for name in open_grid}:
+        if best is None or values != {name: plain_value(v) for name, v in best.chosen(open_grid).items()}:
             best = start(**values)
-            best._fit(X_train, train_codes, table.iloc[seen].to_numpy(), **best.decided_)
+            best._fit_table(X_train, train_codes, table.iloc[seen], **best.decided_)
     if "temperature" in best.open_parameters():
         both = np.concatenate([seen, unseen])
         target = pd.Index(both).get_indexer(codes[held.gzsl_val])

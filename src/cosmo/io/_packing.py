@@ -142,7 +142,8 @@ KNOWN: dict[str, Known] = {
     # Unseen experts, and what they learn.
     **_classes(
         "cosmo.experts",
-        "pair.ExpertPair eszsl.ESZSL dap.DAP ranking.SJE ranking.DeViSE ranking.ALE sync.SynC lago.LAGO "
+        "pair.ExpertPair adapter.AdaptedExpert eszsl.ESZSL dap.DAP ranking.SJE ranking.DeViSE ranking.ALE "
+        "sync.SynC lago.LAGO "
         "kernel.Kernel triple.TRIPLE similarity.SimilarityExpert embedding.CMT embedding.DEM relation.RN "
         "relation.ICINESS gaussian.GaussianExpert ensemble.EnsembleExpert embedding.DCN _linear.Directions "
         "embedding.Neighbourhoods",

@@ -261,7 +261,7 @@ class Model:
             "seen classes": len(cosmo.seen_classes_),
             "unseen classes": len(cosmo.unseen_classes_),
             "seen expert": " ".join(repr(experts.seen).split()),
-            "unseen expert": type(experts.unseen).__name__,
+            "unseen expert": type(getattr(experts.unseen, "expert", experts.unseen)).__name__,
             "transform": experts.transform,
             "chosen": {name: plain_value(value) for name, value in experts.unseen.decided_.items()},
             **({} if cosmo.choice_ is None else {"compared": cosmo.choice_.rows()}),
