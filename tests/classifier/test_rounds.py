@@ -9,8 +9,8 @@ from joblib import parallel_config
 from scipy.special import expit
 
 from cosmo import Cosmo
-from cosmo.classifier import _rounds
-from cosmo.classifier._rounds import RoundScores, Scores, calibrate, fit_temperatures, pool
+from cosmo.classifier import _calibrate, _rounds
+from cosmo.classifier._calibrate import RoundScores, Scores, calibrate, fit_temperatures, pool
 from cosmo.data.rounds import deployment_rounds
 from cosmo.experts import ESZSL
 from cosmo.metrics.accuracy import gate_auc
@@ -208,7 +208,7 @@ class TestTrend:
 
     @pytest.mark.parametrize(("fewest", "larger"), [(5, False), (N_HELD, True)])
     def test_the_temperature_changes_only_if_enough_classes_are_offered(self, monkeypatch, fewest, larger):
-        monkeypatch.setattr(_rounds, "_FEWEST", fewest)
+        monkeypatch.setattr(_calibrate, "_FEWEST", fewest)
         sharper = [
             one._replace(after=[part._replace(scores=2 * part.scores) for part in one.after])
             for one in self.rounds(0.0)
@@ -267,17 +267,37 @@ class TestFit:
         monkeypatch.setattr(_rounds, "deployment_rounds", record)
         self.fit(task)
         self.fit(task, rounds=2)
-        self.fit(task, unseen=SlowESZSL(1.0, 1.0, temperature=0.1))
-        self.fit(task, unseen=SlowESZSL(1.0, 1.0, temperature=0.1), rounds=4)
-        assert [len(rounds) for rounds in drawn] == [4, 2, 3, 4]
-        assert [bool(rounds[0].halves) for rounds in drawn] == [True, True, False, False]
+        self.fit(task, unseen=SlowESZSL(1.0, 1.0, temperature=0.1), rounds=3)
+        assert [len(rounds) for rounds in drawn] == [4, 2, 3]
+        assert [bool(rounds[0].halves) for rounds in drawn] == [True, True, False]
 
-    def test_slow_experts_have_no_trend(self, task):
+    @pytest.mark.parametrize("temperature", [0.1, None])
+    def test_slow_experts_are_fitted_twice(self, task, monkeypatch, temperature):
+        """On the hold-out, where their parameters are chosen, and on all rows."""
+        fits, calibrated = [], []
+
         class SlowESZSL(ESZSL):
             slow: ClassVar[bool] = True
 
-        model = self.fit(task, unseen=SlowESZSL(1.0, 1.0, temperature=0.1))
-        temperatures = model.experts_.temperatures
+            def _fit(self, X, codes, attributes, **decided):
+                fits.append(len(attributes))
+                super()._fit(X, codes, attributes, **decided)
+
+            def _candidates(self, X, codes, table):
+                fits.append(len(table))
+                return super()._candidates(X, codes, table)
+
+        def record(rounds, columns):
+            calibrated.extend(rounds)
+            return calibrate(rounds, columns)
+
+        monkeypatch.setattr(_rounds, "calibrate", record)
+        model = self.fit(task, unseen=SlowESZSL(1.0, 1.0, temperature=temperature))
+        assert fits == [8, 12]
+        # 4 of 12 classes are held out; beside 8 others, 3 are in the proportion of the task.
+        assert [len(one.groups[0].unseen) for one in calibrated] == [3, 3]
+        validation, temperatures = model.validation_outputs_, model.experts_.temperatures
+        assert (validation.n_seen, validation.n_unseen) == (8, 4)
         assert temperatures.unseen == temperatures.gate
         assert model.predict_proba(task[1]).shape == (120, 16)
 

@@ -38,7 +38,8 @@ def whole(gates, tmp_path_factory):
 
 def test_table_and_figure(whole):
     table = whole.table.set_index("gate")
-    assert set(table.index) == {*GATES, "confidence, 3 folds", "evidence, 3 folds"} - {"novelty"}
+    more = {"confidence, 3 folds", "evidence, 3 folds", "calibrated"}
+    assert set(table.index) == {*GATES, *more} - {"novelty"}
     assert table.drop(columns="auc").notna().all().all()
     assert table.to_numpy().min() >= 0
     assert table.to_numpy().max() <= 100
@@ -54,7 +55,7 @@ def test_table_and_figure(whole):
 def test_again_from_the_cache(whole, gates, tmp_path, monkeypatch):
     monkeypatch.setattr(ESZSL, "fit", None)  # nothing may be trained
     again = gates(tmp_path, "--gates", "confidence", "--folds", "1", "--write", "gates.md")
-    expected = whole.table[whole.table["gate"] == "confidence"].reset_index(drop=True)
+    expected = whole.table[whole.table["gate"].isin(["confidence", "calibrated"])].reset_index(drop=True)
     pd.testing.assert_frame_equal(again.table, expected)
     assert "##" not in (tmp_path / "gates.md").read_text()
 
@@ -62,7 +63,7 @@ def test_again_from_the_cache(whole, gates, tmp_path, monkeypatch):
 def test_the_experts_own_gate(gates, tmp_path):
     pytest.importorskip("torch")
     found = gates(tmp_path, "--unseen", "cmt:epochs=2,hidden=16", "--gates", "max-softmax", "novelty")
-    assert found.table["gate"].tolist() == ["max-softmax", "novelty"]
+    assert found.table["gate"].tolist() == ["max-softmax", "novelty", "calibrated"]
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,19 @@ def test_max_softmax_by_hand(experts, results):
 
 
 def test_more_hold_outs_change_the_gate(results):
-    assert list(results) == ["max-softmax", "odin", "confidence", "confidence, 3 folds"]
+    assert list(results) == ["max-softmax", "odin", "confidence", "confidence, 3 folds", "calibrated"]
     assert (results["confidence"].scores != results["confidence, 3 folds"].scores).any()
+
+
+def test_the_calibrated_gate_is_that_of_the_method(experts, results):
+    mixture, validation, test = experts.tested(experts.fit_calibrated(SEEN, ESZSL()))
+    found = results["calibrated"]
+    np.testing.assert_array_equal(found.scores, mixture.gate_.score(test))
+    assert found.measures["acc_h"] == pytest.approx(100 * mixture.validation_point_.acc_h)
+    assert found.measures["auc"] == pytest.approx(100 * gate_auc(validation.is_seen, validation.gate_score))
+    assert found.measures["ece"] < min(
+        results[name].measures["ece"] for name in ("max-softmax", "confidence")
+    )
 
 
 def test_platt_scaling_lowers_the_calibration_error(results):

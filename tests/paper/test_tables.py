@@ -6,6 +6,7 @@ from cosmo._core import MissingExtra
 from cosmo._core.cache import Cache
 from cosmo.classifier.ways import WAYS
 from cosmo.evaluation.compare import published_numbers
+from cosmo.evaluation.run import CALIBRATED
 from cosmo.paper.runner import DATASETS, EXPERTS, Holding, Runner, find_inputs
 from cosmo.paper.tables import TABLES, fill, trials
 from cosmo.paper.trials import Trial
@@ -21,10 +22,21 @@ def printed(name):
 class TestDeclared:
     def test_rows_that_the_paper_does_not_print(self):
         assert printed("main") <= {row.name for row in TABLES["main"].rows}
-        extra = {row.name for row in TABLES["main"].rows} - printed("main")
+        extra = {row.name for row in TABLES["main"].rows if row.rule != CALIBRATED} - printed("main")
         assert extra == {f"COSMO + {name}" for name in EXPERTS if name not in ("LAGO", "f-CLSWGAN")}
         for name in ("ausuc", "gating", "smoothing", "combination"):
-            assert {row.name for row in TABLES[name].rows} == printed(name)
+            assert {row.name for row in TABLES[name].rows if row.rule != CALIBRATED} == printed(name)
+
+    @pytest.mark.parametrize("name", ["main", "ausuc", "gating", "combination", "scores"])
+    def test_both_methods_are_shown(self, name):
+        """In a table of gates, the paper's method is that of learnt confidences."""
+        rows = TABLES[name].rows
+        paper = "CB-Gating-3" if name == "gating" else "COSMO"
+        both = [
+            {(row.expert, row.sources) for row in rows if row.rule == rule} for rule in (paper, CALIBRATED)
+        ]
+        assert both[0] == both[1]
+        assert len(both[0]) > 0
         for name in ("scores", "search", "gap"):
             assert printed(name) == set()
 
@@ -42,8 +54,8 @@ class TestDeclared:
             rule = WAYS[rules[where]]
             assert rule.smoothing == "adaptive"
             assert type(rule.gate).__name__ == "ConfidenceGate"
-        for _, row in (key for key in rules if key[0] == "gating"):
-            assert WAYS[row].smoothing == "none"
+        for key, rule in rules.items():
+            assert key[0] != "gating" or rule == CALIBRATED or WAYS[rule].smoothing == "none"
         assert rules["main", "CMT*"] == "own gate"
 
 
@@ -55,9 +67,9 @@ class TestTrials:
         assert {(trial.expert, trial.source) for trial in found} <= {("LAGO", "predictions")}
 
     def test_data_sets_and_other_experts(self):
-        assert len(trials("gating", ["CUB", "SUN"], sources=["features"])) == 2 * 2 * 5
+        assert len(trials("gating", ["CUB", "SUN"], sources=["features"])) == 2 * 2 * 6
         found = trials("gating", ["glyphs"], experts=["ESZSL"], sources=["features"])
-        assert [trial.expert for trial in found] == ["ESZSL"] * 5
+        assert [trial.expert for trial in found] == ["ESZSL"] * 6
         assert trials("ausuc", ["CUB"], experts=["RN"]) == []
 
     def test_rows_of_published_predictions_only(self):
@@ -67,12 +79,17 @@ class TestTrials:
             ("predictions", "alone"),
             ("predictions", "COSMO"),
             ("features", "COSMO"),
+            ("predictions", CALIBRATED),
+            ("features", CALIBRATED),
         ]
 
     def test_rows_about_the_search(self):
         found = trials("search", ["CUB"], experts=["LAGO"], search="authors")
         assert {trial.search for trial in found} == {"exact", "authors", "textbook"}
-        assert {trial.search for trial in trials("main", ["CUB"], search="authors")} == {"authors"}
+        searches = {
+            trial.search for trial in trials("main", ["CUB"], search="authors") if trial.rule != CALIBRATED
+        }
+        assert searches == {"authors"}
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +111,13 @@ class TestFill:
         ]
         for dataset in ("AWA1", "SUN", "CUB"):
             rows = main[main["dataset"] == dataset]
-            assert list(rows["row"].unique()) == ["LAGO", "CS + LAGO", "COSMO + LAGO"]
-            assert list(rows["metric"]) == ["acc_ts", "acc_tr", "acc_h"] * 3
+            assert list(rows["row"].unique()) == [
+                "LAGO",
+                "CS + LAGO",
+                "COSMO + LAGO",
+                "COSMO + LAGO, calibrated",
+            ]
+            assert list(rows["metric"]) == ["acc_ts", "acc_tr", "acc_h"] * 4
 
     def test_what_needs_no_features_is_there_without_them(self, main):
         needs = main.drop_duplicates(["dataset", "row"]).set_index(["dataset", "row"])["missing"]
@@ -155,8 +177,9 @@ class TestFill:
         runner = Runner({"own": Holding("own", release / "xlsa17" / "CUB", "res101")}, cache)
         frame = fill("main", runner, ["own"], experts=["ESZSL"], search="authors")
         needs = frame.drop_duplicates("row").set_index("row")["missing"]
-        assert needs.to_dict() == {"ESZSL": "", "COSMO + ESZSL": "a published grid for own"}
-        assert {*frame["search"]} == {"authors"}
+        grid = "a published grid for own"
+        assert needs.to_dict() == {"ESZSL": "", "COSMO + ESZSL": grid, "COSMO + ESZSL, calibrated": ""}
+        assert list(frame.drop_duplicates("row")["search"]) == ["authors", "authors", "exact"]
         assert frame["published"].isna().all()
 
     def test_without_torch(self, runner, monkeypatch):

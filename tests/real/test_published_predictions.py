@@ -6,16 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cosmo.classifier._rounds import RoundScores, Scores, calibrate
+from cosmo._core.cache import Cache
 from cosmo.classifier.ways import CalibratedStacking
-from cosmo.data import read_predictions, read_xlsa17, read_xlsa17_split
+from cosmo.data import read_predictions, read_xlsa17_split
 from cosmo.data.splits import authors_hold_out
-from cosmo.evaluation.run import evaluate
-from cosmo.experts import make_seen_expert
+from cosmo.evaluation.run import CALIBRATED, evaluate
 from cosmo.metrics.accuracy import sampled_ausuc
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.smoothing import conditional
-from cosmo.paper.trials import STACKING_CONSTANTS
+from cosmo.paper.runner import Runner, find_inputs
+from cosmo.paper.trials import STACKING_CONSTANTS, Trial
 
 LABELS = {"CUB": "res50", "AWA1": "labels", "SUN": "labels"}
 
@@ -91,46 +91,28 @@ def test_sizes_of_the_validation_stage(data_folder, dataset, sizes):
     assert (len(held.seen_train), len(held.seen_val), len(held.unseen_val)) == sizes
 
 
-def scores(folder, stage, seen_logits=None):
-    """Published predictions as scores of a hold-out round."""
-    published = outputs(folder, stage)
-    seen, unseen = np.arange(published.n_seen), published.n_seen + np.arange(published.n_unseen)
-    joint = np.log(np.maximum(read_predictions(folder, stage).proba[published.classes].to_numpy(), 1e-12))
-    logits = joint[:, seen] if seen_logits is None else seen_logits
-    return Scores(seen, unseen, logits, joint, published.labels, distance=np.zeros(len(joint)))
+@pytest.fixture(scope="module")
+def runner(data_folder, tmp_path_factory):
+    return Runner(find_inputs(data_folder), Cache(tmp_path_factory.mktemp("cache")))
 
 
 class TestCalibratedGate:
-    """Gate and operating point from GZSL-Val as a single round, on test.
+    """The calibrated method on the only hold-out that there is, on test.
 
     The validation matrix of f-CLSWGAN on AWA1 is at chance on unseen classes, so it cannot be used.
     """
 
-    def curve(self, validation, test):
-        """Return the curve on test; the chosen point is within a point of its best."""
-        found = calibrate(
-            [RoundScores([validation], [], [], (1, 1), [])], np.arange(validation.scores.shape[1])
-        )
-        outputs = test.outputs(found.temperatures)
-        curve = found.mixture.curve(outputs)
-        assert evaluate("", found.mixture, outputs, outputs).scores.acc_h > curve.acc_h.max() - 0.01
-        return curve
-
-    @pytest.mark.parametrize("dataset", ["CUB", "AWA1"])
-    def test_carries_over_without_features(self, data_folder, dataset):
-        folder = data_folder / "predictions" / "LAGO" / dataset
-        alone = CalibratedStacking().curve(outputs(folder, "test")).area
-        assert self.curve(scores(folder, "val"), scores(folder, "test")).area > alone - 0.001
-
-    def test_carries_over_with_a_generative_expert(self, data_folder):
-        data = read_xlsa17(data_folder / "xlsa17" / "CUB", features="res50")
-        folder = data_folder / "predictions" / "fCLSWGAN" / "CUB"
-        stages = []
-        for stage in ("val", "test"):
-            published = read_predictions(folder, stage)
-            held = authors_hold_out(data.split, published.seed)
-            rows = held.seen_train if stage == "val" else data.split.trainval
-            seen = make_seen_expert("logistic").fit(data.features[rows], data.codes[rows])
-            logits = seen.decision_function(data.features[published.rows])
-            stages.append(scores(folder, stage, logits))
-        assert self.curve(*stages).area > 0.345  # the published area of f-CLSWGAN alone
+    @pytest.mark.parametrize(
+        ("expert", "dataset", "source"),
+        [
+            ("LAGO", "CUB", "scores"),
+            ("LAGO", "AWA1", "scores"),
+            ("f-CLSWGAN", "CUB", "scores"),
+            ("f-CLSWGAN", "CUB", "predictions"),
+        ],
+    )
+    def test_the_point_carries_over(self, runner, expert, dataset, source):
+        trials = {rule: Trial(dataset, expert, source, rule) for rule in ("CS", "COSMO", CALIBRATED)}
+        found = {rule: runner.result(trial) for rule, trial in trials.items()}
+        assert found[CALIBRATED]["ausuc"] > max(found["CS"]["ausuc"], found["COSMO"]["ausuc"]) - 0.1
+        assert found[CALIBRATED]["acc_h"] > found["COSMO"]["acc_h"] - 0.5

@@ -58,7 +58,8 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     budget : float, default=60.0
         Seconds of computation, estimated, for the candidates of "auto".
     rounds : int, optional
-        Number of hold-out rounds; by default 4 to 6, and 3 for experts that are slow to train.
+        Number of hold-out rounds; by default 4 to 6. Experts that are slow to train have the hold-out on
+        which their parameters are chosen.
     gate : Gate, default=ConfidenceGate()
         Of the paper's method, as the next three.
     smoothing : {"adaptive", "constant", "none"}, default="adaptive"

@@ -124,8 +124,8 @@ def compare(
     Accuracies and areas are in percent with 95 % intervals (`acc_h`, `acc_h_low`, `acc_h_high`); `t1` is the
     accuracy on unseen samples among unseen classes; `cpu_seconds` covers choosing parameters and training of
     the unseen expert in both stages; `published_*` are published figures for that data set, on other
-    features, and `note` comments on them. The row "calibrated" is COSMO by the calibrated method, for experts
-    that are not slow to train. `report` receives the number of trained experts and of all experts.
+    features, and `note` comments on them. The row "calibrated" is COSMO by the calibrated method. `report`
+    receives the number of trained experts and of all experts.
     """
     if not candidates:
         raise ValueError("there are no candidates to compare; give at least one")
@@ -142,20 +142,17 @@ def compare(
     for found in outputs:
         names = ["alone", *(["own gate"] if found.test.novelty is not None else []), "CS", "COSMO"]
         fitted.append({name: make_way(name).fit(found.validation) for name in names})
-    again = [None if one.unseen.slow else one.experts.fit_calibrated(seen, one.unseen) for one in trainings]
+    models = [one.experts.fit_calibrated(seen, one.unseen) for one in trainings]
     # All choices are made: now the test sets are opened.
     results = [
         CandidateResult(one.name, ways, found.validation, found.labelled(stages[id(one.dataset)].test_labels))
         for one, ways, found in zip(candidates, fitted, outputs, strict=True)
     ]
     rows: list[dict[str, Any]] = []
-    for one, result, found, model in zip(candidates, results, outputs, again, strict=True):
+    for one, result, found, model in zip(candidates, results, outputs, models, strict=True):
         rows += _rows(one, found.cpu_seconds, result)
-        if model is not None:
-            stage = stages[id(one.dataset)]
-            test = model.outputs(stage.protocol.test_features(), stage.test_labels)
-            last = evaluate("calibrated", model.combination_, model.validation_outputs_, test)
-            rows.append({**rows[-1], "way": "calibrated", **_percent(last), **_NOT_PUBLISHED})
+        last = evaluate("calibrated", *stages[id(one.dataset)].tested(model))
+        rows.append({**rows[-1], "way": "calibrated", **_percent(last), **_NOT_PUBLISHED})
     return pd.DataFrame(rows), results
 
 

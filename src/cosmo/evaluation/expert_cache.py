@@ -20,6 +20,7 @@ from cosmo._core.cache import Cache, code_of, fingerprint
 from cosmo._core.parallel import Workers, parallel_map
 from cosmo._core.validation import encode_labels
 from cosmo.classifier._cosmo import Cosmo
+from cosmo.classifier.combinations import GatedMixture, Outputs
 from cosmo.data.splits import HoldOut, Protocol
 from cosmo.experts.base import UnseenExpert
 from cosmo.experts.pair import fit_seen_expert
@@ -99,6 +100,9 @@ class CachedExpert(UnseenExpert):
     ) -> Self:
         """Return a copy with the expert's open parameters chosen, or read from the cache."""
         key = fingerprint(self.expert, X, encode_labels(y, descriptions.index), descriptions, held)
+        last: Self | None = vars(self).get("_selected")
+        if last is not None and last._key == key:
+            return last
         trained: list[UnseenExpert] = []
 
         def train() -> UnseenExpert:
@@ -112,7 +116,8 @@ class CachedExpert(UnseenExpert):
             choice = {"decided": decided, "cpu_seconds": time.process_time() - start}
             self.cache.write("choice", key, choice)
         expert = clone(self.expert).set_params(**choice["decided"])
-        return type(self)(expert, self.cache, choice["cpu_seconds"])._prepare(key, train)
+        self._selected = type(self)(expert, self.cache, choice["cpu_seconds"])._prepare(key, train)
+        return self._selected
 
     def fit(
         self, X: ArrayLike, y: Iterable[Hashable], descriptions: pd.DataFrame, *, seed: int | None = 0
@@ -167,6 +172,7 @@ class ExpertCache:
         self.protocol = protocol
         self.cache = cache
         self._training = protocol.training()
+        self._last: tuple[str, Any] = "", None
 
     @cached_property
     def test_labels(self) -> pd.Index:
@@ -193,15 +199,27 @@ class ExpertCache:
         """Return a model of the calibrated method with the same experts."""
         return self._model(seen, unseen).fit(self._training.X, self._training.y)
 
+    def tested(self, model: Cosmo) -> tuple[GatedMixture, Outputs, ExpertOutputs]:
+        """Return the mixture of a model, its validation outputs and its labelled outputs on test rows."""
+        test = model.outputs(self.protocol.test_features(), self.test_labels)
+        return model.combination_, model.validation_outputs_, test
+
     def _model(self, seen: BaseEstimator, unseen: UnseenExpert) -> Cosmo:
         return Cosmo(
             self.protocol.dataset.descriptions,
             seen=CachedClassifier(seen, self.cache),
-            unseen=CachedExpert(unseen, self.cache),
+            unseen=self._cached(unseen),
             hold_out=self.protocol.training_hold_out(),
             random_state=self.protocol.seed,
             cache=self.cache.folder,
         )
+
+    def _cached(self, unseen: UnseenExpert) -> CachedExpert:
+        # The last one is kept: both methods use the expert of its choice.
+        key = fingerprint(unseen)
+        if self._last[0] != key:
+            self._last = key, CachedExpert(unseen, self.cache)
+        return self._last[1]
 
     def has(self, seen: BaseEstimator, unseen: UnseenExpert) -> bool:
         """Return whether both experts were trained before."""
@@ -294,4 +312,6 @@ def _train(
     experts: Sequence[ExpertCache], task: tuple[str, int, BaseEstimator, UnseenExpert]
 ) -> tuple[str, float]:
     name, place, seen, unseen = task
-    return name, experts[place].fit(seen, unseen).cpu_seconds
+    seconds = experts[place].fit(seen, unseen).cpu_seconds
+    experts[place].fit_calibrated(seen, unseen)
+    return name, seconds

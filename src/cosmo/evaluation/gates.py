@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 from sklearn.base import BaseEstimator
 
-from cosmo.classifier.combinations import GatedMixture
+from cosmo.classifier.combinations import GatedMixture, Outputs
 from cosmo.data.splits import gating_split
 from cosmo.evaluation.expert_cache import ExpertCache
 from cosmo.experts.base import UnseenExpert
@@ -17,8 +18,11 @@ from cosmo.gates import GATES, make_gate
 from cosmo.gates.base import ScoreScale
 from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc
 from cosmo.metrics.calibration import calibration
-from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary
 
+_CALIBRATED = (
+    "log-odds of the calibrated method, fitted and, except on test, measured on all its hold-out rounds"
+)
 POOLED = ("confidence", "evidence")
 """Gates that are also fitted on several hold-outs of classes."""
 
@@ -53,7 +57,7 @@ def compare_gates(
 
     As in the paper's table of gates there is no smoothing; a gate is fitted on Gating-Train and its threshold
     and softness are chosen on GZSL-Val. If `folds` is more than 1, the gates in `POOLED` are also fitted on
-    as many hold-outs of classes.
+    as many hold-outs of classes. The last result is the gate of the calibrated method.
     """
     cases = []
     for name in names:
@@ -62,24 +66,32 @@ def compare_gates(
             about = f"the same, fitted on {folds} hold-outs that hold out every seen class once"
             cases.append((f"{name}, {folds} folds", about, name, folds))
     stages = [experts.fit(seen, unseen, gate=make_gate(gate), folds=n) for _, _, gate, n in cases]
-    return [
+    model = experts.fit_calibrated(seen, unseen)
+    results = [
         _measure(shown, about, one.model.combination_, one.validation, one.labelled(experts.test_labels))
         for (shown, about, _, _), one in zip(cases, stages, strict=True)
     ]
+    return [*results, _measure("calibrated", _CALIBRATED, *experts.tested(model))]
 
 
 def _measure(
-    name: str, about: str, mixture: GatedMixture, validation: ExpertOutputs, test: ExpertOutputs
+    name: str, about: str, mixture: GatedMixture, validation: Outputs, test: ExpertOutputs
 ) -> GateResult:
-    gating_train, gating_val = (validation[rows] for rows in gating_split(len(validation)))
-    train_score, score, on_test = (mixture.gate_.score(part) for part in (gating_train, gating_val, test))
-    scaled = ScoreScale().fit(train_score, gating_train.is_seen)(score)
+    train, val = gating_split(len(validation))
+    if isinstance(validation, OutputsSummary):  # of rounds
+        train = val = np.arange(len(validation))
+    score, on_test = mixture.gate_score(validation), mixture.gate_.score(test)
+    is_seen = validation.is_seen
+    scaled = ScoreScale().fit(score[train], is_seen[train])(score[val])
+    proba = np.clip(score, 0, 1)
+    if mixture.gate_.log_odds:  # at equal shares
+        proba = expit(score + logit(is_seen.mean()))
     threshold = mixture.operating_point_.threshold
     measures = {
-        "auc": gate_auc(gating_val.is_seen, score),
-        "fpr": fpr_at_tpr(gating_val.is_seen, score),
-        "ece": calibration(np.clip(score, 0, 1), gating_val.is_seen).error,
-        "scaled_ece": calibration(scaled, gating_val.is_seen).error,
+        "auc": gate_auc(is_seen[val], score[val]),
+        "fpr": fpr_at_tpr(is_seen[val], score[val]),
+        "ece": calibration(proba[val], is_seen[val]).error,
+        "scaled_ece": calibration(scaled, is_seen[val]).error,
         "acc_h": mixture.curve(validation).at(threshold).acc_h,
         "test_auc": gate_auc(test.is_seen, on_test),
         "test_fpr": fpr_at_tpr(test.is_seen, on_test),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from cosmo._core import MissingExtra, require
 from cosmo._core.cache import Cache, code_of, fingerprint
 from cosmo._core.parallel import Workers
+from cosmo.classifier._calibrate import HeldOut, calibrate, one_hold_out
+from cosmo.classifier.combinations import GatedMixture
 from cosmo.data import (
     DataError,
     GZSLDataset,
@@ -29,14 +31,16 @@ from cosmo.data import (
 from cosmo.data.predictions import StagePredictions
 from cosmo.data.splits import PUBLISHED_SEEDS, Protocol
 from cosmo.evaluation.expert_cache import ExpertCache, Training, train_all
+from cosmo.evaluation.run import CALIBRATED
 from cosmo.experts import UnseenExpert, make_unseen_expert
-from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary
 from cosmo.mixture.smoothing import conditional
 from cosmo.paper.joint import joint_table
 from cosmo.paper.trials import SEEN, Case, Missing, Trial, measure
 
 DATASETS = ("AWA1", "SUN", "CUB", "FLO")
 _PREDICTION_FOLDERS = {"LAGO": "LAGO", "f-CLSWGAN": "fCLSWGAN"}
+_TINY = 1e-12  # least probability
 _FILES = ("pred_gzsl_val.npz", "rows_val.npz", "pred_gzsl_test.npz", "rows_test.npz")
 
 
@@ -231,6 +235,8 @@ class Runner:
 
     def result(self, trial: Trial) -> dict[str, float]:
         """Return the trial's measures, in percent (see `measure`), or raise `Missing`."""
+        if trial.rule == CALIBRATED:
+            return self._calibrated(trial)
         validation, test = self.outputs(trial.case)
         if trial.rule == "own gate" and test.novelty is None:
             raise Missing(f"a novelty detector in {trial.expert}")
@@ -240,6 +246,25 @@ class Runner:
         kept = self.cache.read("trial", key)
         if not kept:
             kept = measure(trial, validation, test)
+            self.cache.write("trial", key, kept)
+        return kept
+
+    def _calibrated(self, trial: Trial) -> dict[str, float]:
+        """Return the measures of the calibrated method; published predictions have one hold-out only."""
+        if trial.source == "features":
+            training = self._training(trial.case)
+            experts, pair = training.experts, (training.seen, training.unseen)
+            key = fingerprint(trial, experts.key(*pair), code_of(type(self)))
+        else:
+            stages = self._stages(trial.case)
+            key = fingerprint(trial, stages, code_of(type(self)))
+        kept = self.cache.read("trial", key)
+        if not kept:
+            if trial.source == "features":
+                rule, validation, test = experts.tested(experts.fit_calibrated(*pair))
+            else:
+                rule, validation, test = _calibrated(stages)
+            kept = measure(trial, validation, test, rule)
             self.cache.write("trial", key, kept)
         return kept
 
@@ -304,11 +329,21 @@ class Runner:
         return self._predictions[case]
 
     def _published(self, case: Case) -> tuple[ExpertOutputs, ExpertOutputs]:
-        """Return published predictions, with a seen expert trained here or with their own seen columns."""
+        """Return published predictions as outputs of both stages."""
+        stages = self._stages(case)
+        names = self.dataset(case[0]).classes if case[2] == "predictions" else None
+        validation, test = (_outputs(*stage, names) for stage in stages)
+        return validation, test
+
+    def _stages(self, case: Case) -> list[tuple[StagePredictions, NDArray[np.float32] | None]]:
+        """Return published predictions of both stages, and the probabilities of a seen expert trained here.
+
+        None stands for their own seen columns.
+        """
         dataset, expert, source, _ = case
         validation, test = self._read(dataset, expert, "val"), self._read(dataset, expert, "test")
         if source == "scores":
-            return _outputs(validation), _outputs(test)
+            return [(validation, None), (test, None)]
         experts = self._at(dataset, False, validation.seed)
         data, held = experts.protocol.dataset, experts.protocol.hold_out
         seen_val, seen_test = experts.seen_predictions(SEEN[case[3]])
@@ -323,20 +358,42 @@ class Runner:
             )
             if not all(np.array_equal(theirs, ours) for theirs, ours in pairs):
                 raise Missing(f"the rows of {expert}'s published predictions in {dataset}'s own split")
-        return _outputs(validation, seen_val, data.classes), _outputs(test, seen_test, data.classes)
+        return [(validation, seen_val), (test, seen_test)]
 
 
 def _outputs(
-    stage: StagePredictions, seen: NDArray[np.float32] | None = None, names: pd.Index | None = None
+    stage: StagePredictions, seen: NDArray[np.float32] | None, names: pd.Index | None
 ) -> ExpertOutputs:
     """Return published predictions as outputs; classes in the order of their ids, as in the data set."""
+    known, unknown, joint, seen, target = _parts(stage, seen)
+    if names is not None:
+        known, unknown = (names[part - 1] for part in (known, unknown))
+    return ExpertOutputs.from_joint(seen, joint, known, unknown, target=target)
+
+
+def _parts(stage: StagePredictions, seen: NDArray[np.float32] | None) -> tuple[Any, ...]:
+    """Return both kinds of classes, sorted, both predictions and the true columns."""
     ids = [np.sort(part) for part in (stage.seen_classes, stage.unseen_classes)]
     joint = stage.proba[np.concatenate(ids)].to_numpy()
-    known, unknown = (pd.Index(part) if names is None else names[part - 1] for part in ids)
-    return ExpertOutputs.from_joint(
-        conditional(joint[:, : len(known)]) if seen is None else seen,
-        joint,
-        known,
-        unknown,
-        target=pd.Index(np.concatenate(ids)).get_indexer(pd.Index(stage.y)),
+    if seen is None:
+        seen = conditional(joint[:, : len(ids[0])])
+    target = pd.Index(np.concatenate(ids)).get_indexer(pd.Index(stage.y))
+    return *map(pd.Index, ids), joint, seen, target
+
+
+def _calibrated(
+    stages: Sequence[tuple[StagePredictions, NDArray[np.float32] | None]],
+) -> tuple[GatedMixture, OutputsSummary, ExpertOutputs]:
+    """Return the calibrated mixture of published predictions, its validation outputs and those on test."""
+    held, scores = [], []
+    for stage in stages:
+        known, _, joint, seen, target = _parts(*stage)
+        logits, score = (np.log(np.maximum(part, _TINY)) for part in (seen, joint))
+        held.append(HeldOut(np.arange(len(known)), target, logits, np.zeros(len(target))))
+        scores.append(score)
+    n_unseen = scores[1].shape[1] - len(held[1].known)
+    found = calibrate(
+        one_hold_out(held[0], lambda classes: scores[0][:, classes], n_unseen), np.arange(scores[0].shape[1])
     )
+    (test,) = held[1].offered([np.arange(len(held[1].known), scores[1].shape[1])], [scores[1]])
+    return found.mixture, found.validation, test.outputs(found.temperatures)

@@ -15,10 +15,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from cosmo.classifier.combinations import Combination, GatedMixture, OperatingPoint
+from cosmo.classifier.combinations import Combination, GatedMixture, OperatingPoint, Outputs
 from cosmo.classifier.ways import WAYS, CalibratedStacking, make_way
 from cosmo.data.splits import gating_split
-from cosmo.evaluation.run import evaluate
+from cosmo.evaluation.run import CALIBRATED, evaluate
 from cosmo.experts import make_seen_expert
 from cosmo.gates import ConfidenceGate
 from cosmo.metrics.accuracy import (
@@ -211,8 +211,8 @@ SEEN: dict[str, Any] = {
 class Trial:
     """An experiment: data, expert, where its predictions are from, rule and search.
 
-    `dataset` and `expert` are names of the paper's tables; `rule` is a key of `WAYS`, `seen` one of `SEEN`,
-    no matter where the source is "scores".
+    `dataset` and `expert` are names of the paper's tables; `rule` is a key of `WAYS` or `CALIBRATED`, `seen`
+    one of `SEEN`, no matter where the source is "scores".
     """
 
     dataset: str
@@ -225,7 +225,7 @@ class Trial:
     def __post_init__(self) -> None:
         for name, known in (
             ("source", get_args(Source)),
-            ("rule", tuple(WAYS)),
+            ("rule", (*WAYS, CALIBRATED)),
             ("search", get_args(Search)),
             ("seen", tuple(SEEN)),
         ):
@@ -261,14 +261,19 @@ def _rule(trial: Trial) -> Combination:
     return rule
 
 
-def measure(trial: Trial, validation: ExpertOutputs, test: ExpertOutputs) -> dict[str, float]:
+def measure(
+    trial: Trial, validation: Outputs, test: ExpertOutputs, rule: Combination | None = None
+) -> dict[str, float]:
     """Return every measure of a trial, in percent.
 
     On test `acc_ts`, `acc_tr`, `acc_h`, `ausuc`, `t1` (unseen samples among unseen classes) and
     `seen_accuracy` (the reverse); on GZSL-Val `val_acc_h`; of rules with a gate `auc` and `fpr` on
-    Gating-Val. All but `t1` and `seen_accuracy` with `_low` and `_high`, their 95 % intervals.
+    Gating-Val. All but `t1` and `seen_accuracy` with `_low` and `_high`, their 95 % intervals. `rule` is
+    fitted; the calibrated one has all held-out rows for GZSL-Val and Gating-Val.
     """
-    rule = fitted(trial, validation)
+    if rule is None:
+        assert isinstance(validation, ExpertOutputs), "rules of the paper are fitted on outputs"
+        rule = fitted(trial, validation)
     result = evaluate(trial.rule, rule, validation, test)
     truth = test.classes[test.labels]
     around: dict[str, tuple[float, Interval]] = {
@@ -279,13 +284,14 @@ def measure(trial: Trial, validation: ExpertOutputs, test: ExpertOutputs) -> dic
     }
     around["ausuc"] = result.ausuc, result.ausuc_interval
     if trial.search == "authors":
+        assert isinstance(validation, ExpertOutputs), "of the paper"
         around["ausuc"] = _sampled_ausuc(trial, rule, validation, test), result.ausuc_interval
     sides = np.arange(validation.n_seen), validation.n_seen + np.arange(validation.n_unseen)
     val_intervals = gzsl_intervals(validation.labels, rule.predict(validation), *sides)
     around["val_acc_h"] = result.validation.acc_h, val_intervals[2]
     if isinstance(rule, GatedMixture):
-        gating_val = validation[gating_split(len(validation))[1]]
-        is_seen, score = gating_val.is_seen, rule.gate_.score(gating_val)
+        part = slice(None) if trial.rule == CALIBRATED else gating_split(len(validation))[1]
+        is_seen, score = validation.is_seen[part], rule.gate_score(validation)[part]
         auc, fpr = gate_intervals(is_seen, score)
         around |= {"auc": (gate_auc(is_seen, score), auc), "fpr": (fpr_at_tpr(is_seen, score), fpr)}
     values = {
