@@ -424,6 +424,48 @@ class TestVariants:
         with pytest.raises(DataError, match=r"res101\.mat: labels points to class 4 of 3"):
             read_xlsa17(folder)
 
+    def test_validation_classes_beside_the_file(self, folder, save):
+        save(folder / "att_splits.mat", class_fields(train_loc=None, val_loc=None))
+        (folder / "valclasses1.txt").write_text("fox\r\n\n", encoding="utf-8")
+        split = read_xlsa17(folder).split
+        np.testing.assert_array_equal(split.val, [5])
+        np.testing.assert_array_equal(split.train, [0, 3, 1])
+        assert read_xlsa17_split(folder)[1].val.tolist() == [5]
+
+    def test_rows_of_the_file_precede_listed_validation_classes(self, folder):
+        (folder / "valclasses1.txt").write_text("dog\n", encoding="utf-8")
+        np.testing.assert_array_equal(read_xlsa17(folder).split.val, [6, 5])
+
+    def test_validation_class_of_another_data_set(self, folder):
+        savemat(folder / "att_splits.mat", class_fields(train_loc=None, val_loc=None))
+        (folder / "valclasses1.txt").write_text("fox\nowl\n", encoding="utf-8")
+        with pytest.raises(DataError, match=r"valclasses1\.txt: no class 'owl' in att_splits\.mat"):
+            read_xlsa17(folder)
+
+    def test_like_awa2(self, folder):
+        """Names have a plus, a percentage is missing, and train and val are exactly trainval."""
+        percent = np.array([[-1, 30, 60, 90], [5, 0, 100, 15]], dtype=np.float64)
+        names = cells(["grizzly+bear", "dog", "fox", "hen"])
+        parts = {"train_loc": column([1, 4, 2]), "val_loc": column([6])}
+        savemat(folder / "att_splits.mat", class_fields(allclasses_names=names, original_att=percent, **parts))
+        data = read_xlsa17(folder, original=True)
+        assert data.descriptions.index[0] == "grizzly+bear"
+        assert data.descriptions.iloc[0].tolist() == [60, 5]
+        assert data.split.train.tolist() == [0, 3, 1]
+        assert data.split.val.tolist() == [5]
+
+    def test_like_apy(self, folder):
+        """An image has several objects, labels are a row, and there are splits for other tasks."""
+        images = cells([f"image_{i // 2}.jpg" for i in range(8)])
+        savemat(folder / "res101.mat", sample_fields(image_files=images, labels=np.uint8([LABELS])))
+        other = {"train_allclass_loc": column([1, 2, 8]), "tunseen_test_loc": column([8])}
+        share = np.array([[0.25, 1, 0, 0.5], [0, 0, 1, 0.125]])
+        savemat(folder / "att_splits.mat", class_fields(original_att=share, **other))
+        data = read_xlsa17(folder, original=True)
+        assert data.sample_names[:2] == ["image_0.jpg", "image_0.jpg"]
+        np.testing.assert_array_equal(data.descriptions, share.T)
+        np.testing.assert_array_equal(data.codes, np.array(LABELS) - 1)
+
 
 class TestMissingFiles:
     def test_files_in_the_folder_are_listed(self, folder):

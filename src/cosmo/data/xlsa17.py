@@ -18,6 +18,7 @@ from cosmo.data.dataset import DataError, GZSLDataset, Split
 
 _PARTS = ("trainval", "test_seen", "test_unseen")
 _OPTIONAL_PARTS = ("train", "val")
+_VALIDATION_CLASSES = "valclasses1.txt"
 _SAMPLE_FIELDS = ("features", "labels", "image_files")
 _CLASS_FIELDS = (
     "allclasses_names",
@@ -68,6 +69,8 @@ def read_xlsa17(
         `test_unseen_loc` and, optionally, `allclasses_names`, `train_loc`, `val_loc`, `original_att`.
         Without `allclasses_names`, as in the FLO file, names are the lines of `allclasses.txt` in the
         folder, or else "1", "2", ...
+        Without `train_loc` and `val_loc`, which some copies lack, the validation classes are the lines of
+        `valclasses1.txt` in the folder.
     attributes : path, default=None
         Text file with a line `group::attribute`, optionally numbered, for each attribute. Without it,
         attributes of CUB, AWA and SUN get their known groups, and others are numbered from 0.
@@ -209,8 +212,7 @@ def _class_names(file: MatFile) -> pd.Index:
     if "allclasses_names" in file:
         classes = pd.Index(file.texts("allclasses_names"))
     elif listed.is_file():
-        lines = listed.read_text(encoding="utf-8").splitlines()
-        classes = pd.Index([line.strip() for line in lines if line.strip()])
+        classes = pd.Index(_lines(listed))
     else:
         classes = pd.Index([str(number + 1) for number in range(file.numbers("att").shape[-1])])
     twice = classes[classes.duplicated()]
@@ -274,12 +276,25 @@ def _fill_missing(file: MatFile, field: str, values: NDArray[Any]) -> NDArray[An
 def _split(file: MatFile, codes: NDArray[np.intp], classes: pd.Index) -> Split:
     parts = _PARTS + tuple(part for part in _OPTIONAL_PARTS if f"{part}_loc" in file)
     rows = {part: file.positions(f"{part}_loc", len(codes), "row") for part in parts}
+    validation = file.path.with_name(_VALIDATION_CLASSES)
+    if parts == _PARTS and validation.is_file():
+        names = _lines(validation)
+        held = classes.get_indexer(names)
+        if held.min(initial=0) < 0:
+            raise DataError(f"{validation}: no class {names[held.argmin()]!r} in {file.path.name}")
+        in_val = np.isin(codes[rows["trainval"]], held)
+        rows |= {"train": rows["trainval"][~in_val], "val": rows["trainval"][in_val]}
     try:
         split = Split(**rows)
         split.check(codes, classes)
     except DataError as error:
         raise DataError(f"{file.path}: {error} (split.trainval is the field trainval_loc)") from error
     return split
+
+
+def _lines(path: Path) -> list[str]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line.strip() for line in lines if line.strip()]
 
 
 def _read_attributes(path: Path, n_attributes: int) -> pd.MultiIndex:
