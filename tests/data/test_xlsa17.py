@@ -445,9 +445,13 @@ class TestVariants:
     def test_like_awa2(self, folder):
         """Names have a plus, a percentage is missing, and train and val are exactly trainval."""
         percent = np.array([[-1, 30, 60, 90], [5, 0, 100, 15]], dtype=np.float64)
-        names = cells(["grizzly+bear", "dog", "fox", "hen"])
-        parts = {"train_loc": column([1, 4, 2]), "val_loc": column([6])}
-        savemat(folder / "att_splits.mat", class_fields(allclasses_names=names, original_att=percent, **parts))
+        fields = {
+            "allclasses_names": cells(["grizzly+bear", "dog", "fox", "hen"]),
+            "original_att": percent,
+            "train_loc": column([1, 4, 2]),
+            "val_loc": column([6]),
+        }
+        savemat(folder / "att_splits.mat", class_fields(**fields))
         data = read_xlsa17(folder, original=True)
         assert data.descriptions.index[0] == "grizzly+bear"
         assert data.descriptions.iloc[0].tolist() == [60, 5]

@@ -278,10 +278,10 @@ def _split(file: MatFile, codes: NDArray[np.intp], classes: pd.Index) -> Split:
     rows = {part: file.positions(f"{part}_loc", len(codes), "row") for part in parts}
     validation = file.path.with_name(_VALIDATION_CLASSES)
     if parts == _PARTS and validation.is_file():
-        names = _lines(validation)
+        names = pd.Index(_lines(validation))
         held = classes.get_indexer(names)
         if held.min(initial=0) < 0:
-            raise DataError(f"{validation}: no class {names[held.argmin()]!r} in {file.path.name}")
+            raise DataError(f"{validation}: no class {names[held < 0][0]!r} in {file.path.name}")
         in_val = np.isin(codes[rows["trainval"]], held)
         rows |= {"train": rows["trainval"][~in_val], "val": rows["trainval"][in_val]}
     try:
