@@ -54,7 +54,7 @@ def test_oldest_versions_are_those_of_the_requirements():
     extras = PROJECT["project"]["optional-dependencies"]
     groups = [
         PROJECT["project"]["dependencies"],
-        *(extras[one] for one in ("text", "parquet", "studio", "dask")),
+        *(extras[one] for one in ("text", "parquet", "studio", "serve", "dask")),
     ]
     bounds = {}
     for requirement in (Requirement(text) for group in groups for text in group):

@@ -12,7 +12,7 @@ from cosmo.cli import main
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 # Commands of other programs, and those that serve until they are stopped or that need a cluster.
-ELSEWHERE = ("make ", "pip ", ". ", "python -m venv", "cosmo studio", "ssh ")
+ELSEWHERE = ("make ", "pip ", ". ", "python -m venv", "cosmo studio", "cosmo serve", "ssh ")
 
 
 def test_python_example(capsys):

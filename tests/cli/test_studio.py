@@ -18,7 +18,8 @@ pytest.importorskip("uvicorn")
 
 from cosmo import ESZSL
 from cosmo.cli import main
-from cosmo.cli.studio import _listen, _live, parser
+from cosmo.cli._server import listen
+from cosmo.cli.studio import _live, parser
 from cosmo.data import load_glyphs
 from cosmo.io.model import Model, fit_model
 from cosmo.viz.page import read_view, render_page
@@ -181,7 +182,7 @@ class TestStartAndStop:
         assert err.splitlines()[1:] == ["cosmo: stopped; no incomplete file was written"]
 
     def test_port_is_the_next_that_is_free(self):
-        with _listen("127.0.0.1", None) as first, _listen("127.0.0.1", None) as second:
+        with listen("127.0.0.1", None, 8765) as first, listen("127.0.0.1", None, 8765) as second:
             ports = [listener.getsockname()[1] for listener in (first, second)]
         assert len(set(ports)) == 2
         assert all(8765 <= port <= 8785 for port in ports)

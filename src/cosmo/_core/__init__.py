@@ -17,6 +17,8 @@ _EXTRAS = {
     "pyarrow": "parquet",
     "fastapi": "studio",
     "uvicorn": "studio",
+    "prometheus_client": "serve",
+    "onnx": "onnx",
     "distributed": "dask",
 }
 _DISTRIBUTIONS = {"open_clip": "open_clip_torch"}  # on PyPI, where the name of the module is another

@@ -28,6 +28,7 @@ COMMANDS = {
     "classes": "list a model's classes, add some by description, promote them",
     "operate": "show or choose the operating point of a model",
     "studio": "explore a model in the browser and try new classes",
+    "serve": "answer requests over HTTP: predictions of a model, health, metrics",
     "show": "print a model's card",
     "convert": "convert data to and from the benchmark layout (xlsa17)",
     "data": "list and download benchmark archives",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 import secrets
-import socket
 import sys
 import threading
 import webbrowser
@@ -25,6 +23,7 @@ from cosmo.cli._options import (
     make_parser,
 )
 from cosmo.cli._progress import progress
+from cosmo.cli._server import add_server_options, base_url, check_port, listen, warn
 from cosmo.data import DataError
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 _RUNS = Path("cosmo-runs")
 _MODEL, _REPORT = "model.cosmo", "report.html"
 _PORT = 8765
-_PORTS = 20  # tried one after the other
 _EPILOG = """\
 The printed address contains a token: treat it as a password while the studio runs. Added classes exist in
 the running studio only, until the model is downloaded. Ctrl-C stops it.
@@ -63,10 +61,7 @@ def parser() -> argparse.ArgumentParser:
         "those of the run, or the validation stage of the model)")  # fmt: skip
     add("--weights", metavar="PATH", help="file or folder with the weights of the encoder")
     add_sample_options(options)
-    add("--port", type=int, metavar="N",
-        help=f"where to listen, 0 for any (default {_PORT}, or the next that is free)")  # fmt: skip
-    add("--host", default="127.0.0.1", metavar="ADDRESS",
-        help="the address to listen on (default %(default)s, which only this machine reaches)")  # fmt: skip
+    add_server_options(add, _PORT, ", or the next that is free")
     add("--no-browser", action="store_true", help="print the address only")
     add_quiet(add)
     return options
@@ -76,22 +71,17 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     require("fastapi")
     require("uvicorn")
-    if args.port is not None and not 0 <= args.port <= 65535:
-        raise ValueError(f"--port must be from 0 to 65535, got {args.port}")
-    with _listen(args.host, args.port) as listener:
+    check_port(args)
+    with listen(args.host, args.port, _PORT) as listener:
         with progress(quiet=args.quiet) as step:
             live = _live(args, step)
+        from cosmo.serving.access import is_loopback
         from cosmo.viz.studio import serve
-        from cosmo.viz.studio.auth import is_loopback
 
         token = secrets.token_urlsafe(32)
-        address = f"http://{_url_host(args.host)}:{listener.getsockname()[1]}/?token="
+        address = f"{base_url(listener, args.host)}/?token="
         if not is_loopback(args.host):
-            print(
-                f"cosmo studio: warning: anybody who reaches {args.host} and has the address can use the "
-                "model, and the connection is not encrypted; the default --host is safer",
-                file=sys.stderr,
-            )
+            warn("studio", args.host, " and has the address")
         print(f"cosmo studio: {address}{token}  (Ctrl-C ends it)", flush=True)
         shown = not args.no_browser and _has_display()
         open_browser = (lambda once: _open(f"{address}{once}")) if shown else None
@@ -135,28 +125,6 @@ def _newest_run() -> Path:
             f"there is no run below {_RUNS}: begin with `cosmo run`, or name a model that `cosmo fit` wrote"
         )
     return max(runs, key=lambda path: path.stat().st_mtime).parent
-
-
-def _listen(host: str, port: int | None) -> socket.socket:
-    """Return a listening socket at the given port, or at the first free one."""
-    try:
-        family, _, _, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
-    except (OSError, UnicodeError) as error:
-        raise ValueError(f"--host {host} is no address of this machine ({error})") from error
-    tried = [*range(_PORT, _PORT + _PORTS), 0] if port is None else [port]
-    for number in tried:
-        try:
-            return socket.create_server((place[0], number), family=family)
-        except OSError as error:
-            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
-                raise ValueError(f"--host {host} is no address of this machine ({error.strerror})") from error
-    raise ValueError(f"port {port} of {host} is taken or not allowed; choose another --port, or leave it out")
-
-
-def _url_host(host: str) -> str:
-    """Return an address in the form for a URL; loopback if the server listens on all addresses."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"[{host}]" if ":" in host else host
 
 
 def _has_display() -> bool:

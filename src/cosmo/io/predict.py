@@ -44,6 +44,14 @@ _BATCH_ROWS, _BATCH_ITEMS = 8192, 256  # of features; of texts or images
 _PROCESS_ROWS = {"features": 1 << 18, "text": 1 << 12, "images": 1 << 12}
 
 
+def kind_of(model: Model) -> Kind:
+    """Return the kind of the samples that a model takes."""
+    kind: Kind | None = model.summary.get("kind")
+    if kind is not None:
+        return kind
+    return "features" if model.encoder_name is None else model.encoder.kind
+
+
 @dataclass(frozen=True)
 class PredictionSummary:
     """Counts of `predict_file`: rows in the output, those found from an earlier run, skipped samples."""
@@ -192,9 +200,7 @@ def predict_file(
     for name, number in (("top", top), ("batch_size", batch_size)):
         if number is not None and (int(number) != number or number < 1):
             raise ValueError(f"{name} must be a whole number of at least 1, got {number}")
-    kind = kind or model.summary.get("kind")
-    if kind is None:
-        kind = "features" if model.encoder_name is None else model.encoder.kind
+    kind = kind or kind_of(model)
     usual = model.summary.get("columns", {})
     samples = {
         "kind": kind,

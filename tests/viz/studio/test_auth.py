@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cosmo.viz.studio.auth import allowed_hosts, is_loopback
+from cosmo.serving.access import allowed_hosts, is_loopback
 
 EVERYWHERE = {
     "x-content-type-options": "nosniff",

@@ -11,27 +11,23 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-import uvicorn
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
 from PIL import Image
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cosmo.serving.access import Authentication, allowed_hosts
+from cosmo.serving.server import add_error_handlers, limit_body, run_server
 from cosmo.viz.page.render import content_security_policy
-from cosmo.viz.studio.auth import Authentication, allowed_hosts
 from cosmo.viz.studio.live import LiveModel
 
 MAX_BODY_BYTES = 10_000_000
 MAX_PIXELS = 50_000_000
 MAX_TEXT, MAX_DESCRIPTION, MAX_NAME = 20_000, 5_000, 200  # characters
 _BYTES_PER_NUMBER = 32
-_MAX_CONNECTIONS = 500
-_SHUTDOWN_SECONDS = 2
 _ALL_ADDRESSES = ("0.0.0.0", "::", "")
 _LARGEST = 3.4e38  # of single precision
 #: Accepted images: media type, and the only decoder of Pillow that may read them.
@@ -96,11 +92,8 @@ def make_app(live: LiveModel, *, token: str, hosts: Iterable[str], cookie: str =
     post("/api/classes/preview", routes.preview)
     post("/api/classes/keep", routes.keep)
     post("/api/classes/undo", routes.undo)
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(RequestValidationError, _validation_error)
-    app.add_exception_handler(ValidationError, _validation_error)
-    app.add_exception_handler(Exception, _internal_error)
-    return Authentication(_limit_body(app, max_body), token, hosts, cookie)
+    add_error_handlers(app, "cosmo studio")
+    return Authentication(limit_body(app, max_body), token, hosts, cookie)
 
 
 class _Routes:
@@ -211,41 +204,6 @@ def _check_image(content: bytes, decoder: str) -> None:
         raise too_large
 
 
-def _limit_body(app: ASGIApp, most: int) -> ASGIApp:
-    """Return middleware that raises as soon as a body is larger than `most` bytes."""
-
-    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
-        size = 0
-
-        async def receive_counted() -> Message:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
-            if size > most:
-                raise HTTPException(413, f"the request is larger than {most:,} bytes")
-            return message
-
-        await app(scope, receive_counted, send)
-
-    return limited
-
-
-async def _http_error(_request: Request, error: Any) -> Response:
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-
-
-async def _validation_error(_request: Request, error: Any) -> Response:
-    """Return the first error of a request body, with the name of the field."""
-    first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"] if part != "body")
-    message = f"{field}: {first['msg']}" if field else first["msg"]
-    return JSONResponse({"error": message[:300]}, 422)
-
-
-async def _internal_error(_request: Request, _error: Exception) -> Response:
-    return JSONResponse({"error": "internal error; see the terminal where `cosmo studio` runs"}, 500)
-
-
 def serve(
     live: LiveModel,
     listener: socket.socket,
@@ -264,17 +222,4 @@ def serve(
     app = make_app(live, token=token, hosts=hosts, cookie=f"cosmo_{port}")
     if open_browser is not None:
         open_browser(app.one_time_token())
-    config = uvicorn.Config(
-        app,
-        loop="asyncio",
-        http="h11",
-        ws="none",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,  # It would contain the token.
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=_MAX_CONNECTIONS,
-        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-    )
-    uvicorn.Server(config).run(sockets=[listener])
+    run_server(app, listener)

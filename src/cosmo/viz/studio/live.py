@@ -22,9 +22,10 @@ from cosmo._core.validation import check_features
 from cosmo.classifier.explain import explain
 from cosmo.data.dataset import ItemError
 from cosmo.data.tables import match_labels
-from cosmo.encoders import ENCODERS, Encoder
+from cosmo.encoders import Encoder
 from cosmo.evaluation.evaluate import ModelEvaluation, evaluate_model
 from cosmo.io.model import Model
+from cosmo.io.predict import kind_of
 from cosmo.viz.page import MAX_SAMPLES, evenly_spaced, model_view, render_page
 from cosmo.viz.page.render import compress
 
@@ -128,12 +129,7 @@ class LiveModel:
     @property
     def takes(self) -> str:
         """Kind of a sample: "text", "images" or "features"."""
-        model = self._loaded.model
-        if model.summary.get("kind") is not None:
-            return str(model.summary["kind"])
-        if model.encoder_name is None:
-            return "features"
-        return ENCODERS[model.encoder_name.partition(":")[0]].kind
+        return kind_of(self._loaded.model)
 
     @property
     def point(self) -> str:

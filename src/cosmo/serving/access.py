@@ -1,10 +1,11 @@
-"""Authentication middleware; one-time login token."""
+"""Access to a server: host names, tokens, security headers; one-time login token."""
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from starlette.datastructures import MutableHeaders
@@ -49,27 +50,18 @@ def allowed_hosts(host: str, port: int) -> frozenset[str]:
     return frozenset(f"{name}:{port}" for name in names) | (names if port == 80 else frozenset())
 
 
-class Authentication:
-    """ASGI middleware that requires a token and the server's own host name.
+class AccessControl(ABC):
+    """ASGI middleware that passes on requests with the server's own host name, if `_check` allows them.
 
-    A visit to `/?token=...` sets a cookie and redirects to `/`. Requests with another method than GET or HEAD
-    need the header `X-Cosmo: 1`, which no form or link of another site can send (CSRF). Every response has
-    the security headers. `hosts` are the accepted values of the Host header, see `allowed_hosts`; if empty,
-    any IP address and `localhost`, for a server that listens on all addresses.
+    Every response has the security headers. `hosts` are the accepted values of the Host header, see
+    `allowed_hosts`; if empty, any IP address and `localhost`, for a server that listens on all addresses.
     """
 
-    def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str], cookie: str = "cosmo") -> None:
-        self._app, self._token, self._hosts, self._cookie = app, token, frozenset(hosts), cookie
-        self._one_time_tokens: set[str] = set()
-
-    def one_time_token(self) -> str:
-        """Return a token for a single login: the command line of a browser is visible to other users."""
-        token = secrets.token_urlsafe(32)
-        self._one_time_tokens.add(token)
-        return token
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        self._app, self._hosts = app, frozenset(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond to a request without authentication, or pass it on."""
+        """Respond to a request that is not allowed, or pass it on."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -89,10 +81,45 @@ class Authentication:
         app = self._check(Request(scope)) or self._app
         await app(scope, receive, send_with_headers)
 
+    @abstractmethod
     def _check(self, request: Request) -> Response | None:
         """Return the response to a request that is not passed on."""
+
+    def _is_own_host(self, request: Request) -> bool:
         hosts = request.headers.getlist("host")
-        if len(hosts) != 1 or not self._is_own_host(hosts[0].lower()):
+        if len(hosts) != 1:
+            return False
+        host = hosts[0].lower()
+        if self._hosts:
+            return host in self._hosts
+        name = host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name == "localhost"
+        return True
+
+
+class Authentication(AccessControl):
+    """Access from a browser with a token.
+
+    A visit to `/?token=...` sets a cookie and redirects to `/`. Requests with another method than GET or HEAD
+    need the header `X-Cosmo: 1`, which no form or link of another site can send (CSRF).
+    """
+
+    def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str], cookie: str = "cosmo") -> None:
+        super().__init__(app, hosts)
+        self._token, self._cookie = token, cookie
+        self._one_time_tokens: set[str] = set()
+
+    def one_time_token(self) -> str:
+        """Return a token for a single login: the command line of a browser is visible to other users."""
+        token = secrets.token_urlsafe(32)
+        self._one_time_tokens.add(token)
+        return token
+
+    def _check(self, request: Request) -> Response | None:
+        if not self._is_own_host(request):
             return _refuse(403, f"the Host header is not the studio's; {_OPEN_ADDRESS}")
         if request.method == "GET" and request.url.path == "/" and request.url.query:
             return self._log_in(request.query_params.getlist("token"))
@@ -113,15 +140,27 @@ class Authentication:
         response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
         return response
 
-    def _is_own_host(self, host: str) -> bool:
-        if self._hosts:
-            return host in self._hosts
-        name = host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return name == "localhost"
-        return True
+
+class BearerAccess(AccessControl):
+    """Access of programs, with `Authorization: Bearer TOKEN` if there is a token.
+
+    `/health` is open to all. Without a token a server on loopback accepts its own host names only: any other
+    is a web page that points its domain to this machine.
+    """
+
+    def __init__(self, app: ASGIApp, token: str | None, hosts: Iterable[str]) -> None:
+        super().__init__(app, hosts)
+        self._token = token
+
+    def _check(self, request: Request) -> Response | None:
+        if self._token is None:
+            if self._hosts and not self._is_own_host(request):
+                return _refuse(403, "the Host header is not that of this server")
+            return None
+        given = request.headers.get("authorization", "")
+        if request.url.path == "/health" or _same(given, f"Bearer {self._token}"):
+            return None
+        return _refuse(401, "the header Authorization: Bearer TOKEN is missing or wrong")
 
 
 def _same(given: str, token: str) -> bool:
@@ -130,4 +169,5 @@ def _same(given: str, token: str) -> bool:
 
 
 def _refuse(status: int, message: str) -> JSONResponse:
-    return JSONResponse({"error": message}, status)
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return JSONResponse({"error": message}, status, headers)

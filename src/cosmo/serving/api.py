@@ -1,0 +1,229 @@
+"""The HTTP API of `cosmo serve` (extra "serve")."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, generate_latest
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from cosmo import __version__
+from cosmo.classifier.rejection import UNKNOWN
+from cosmo.io.model import Model
+from cosmo.io.predict import kind_of
+from cosmo.serving.access import BearerAccess
+from cosmo.serving.log import Observed
+from cosmo.serving.model import ServedModel
+from cosmo.serving.server import add_error_handlers, limit_body
+
+MAX_TEXT = 20_000  # characters
+_MAX_TOP = 100
+_LARGEST = 1e12  # Larger features overflow in single precision, or are no features.
+_DIGITS = 6  # of probabilities, as in text files of predictions
+
+_Number = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
+_Text = Annotated[str, StringConstraints(pattern=r"\S", max_length=MAX_TEXT)]
+
+
+class Batch(BaseModel):
+    """Samples to classify: feature rows, or texts if the model has an encoder of texts."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    features: list[list[_Number]] = []
+    texts: list[_Text] = []
+    top: int = Field(3, ge=1, le=_MAX_TOP, description="Number of classes per sample.")
+    why: bool = Field(False, description="Add a reason to each prediction.")
+    reject: float | None = Field(
+        None, gt=0, lt=1, description="Largest share of samples of known classes that may be rejected."
+    )
+    unknown: str = Field(UNKNOWN, min_length=1, max_length=200, description="Label of rejected samples.")
+
+
+class ClassProbability(BaseModel):
+    """A class and its probability."""
+
+    label: str | int
+    probability: float
+
+
+class Prediction(BaseModel):
+    """The class of a sample, or `unknown` if it is rejected; the same values as those of `cosmo predict`."""
+
+    label: str | int
+    probability: float = Field(description="Of the best class, also if the sample is rejected.")
+    p_seen: float = Field(description="The gate's probability that the class is seen.")
+    conformity: float | None = Field(None, description="Conformal p-value; present with `reject`.")
+    why: str | None = Field(None, description="Reason; present with `why`.")
+    others: list[ClassProbability] = Field(description="The next classes, best first.")
+
+
+class Predictions(BaseModel):
+    """Predictions in the order of the samples, all of one model."""
+
+    model: str = Field(description="Fingerprint of the model.")
+    predictions: list[Prediction]
+
+
+class Health(BaseModel):
+    """State of the server."""
+
+    status: str
+    model: str
+    loaded: str = Field(description="When the model was loaded.")
+    reload_error: str | None = Field(description="Why the model file as it is now is not in use.")
+
+
+class Error(BaseModel):
+    """A refused request."""
+
+    error: str
+
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Error, "description": text}
+    for status, text in (
+        (401, "The token is missing or wrong."),
+        (403, "The Host header is that of another server."),
+        (413, "The body is larger than the limit."),
+        (415, "The body is not JSON."),
+        (422, "The body does not fit the model."),
+    )
+}
+
+
+class Api:
+    """One method per address."""
+
+    def __init__(self, served: ServedModel, registry: CollectorRegistry, max_rows: int) -> None:
+        self._served, self._registry, self._max_rows = served, registry, max_rows
+        self._answers = Counter("cosmo_answers", "Predictions", ["domain"], registry=registry)
+
+    def health(self) -> Health:
+        """Return the state of the server: the model in use, and the error of the last reload."""
+        loaded, error = self._served.current, self._served.error
+        return Health(
+            status="ok", model=loaded.fingerprint, loaded=loaded.time.isoformat(), reload_error=error
+        )
+
+    def metrics(self) -> Response:
+        """Return metrics in the text format of Prometheus."""
+        return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
+
+    async def predict(self, request: Request) -> Response:
+        """Return the classes of samples."""
+        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type != "application/json":
+            raise HTTPException(415, "the Content-Type must be application/json")
+        content, n_rows = await run_in_threadpool(self._predict, await request.body())
+        request.state.rows = n_rows
+        return Response(content, media_type="application/json")
+
+    def _predict(self, body: bytes) -> tuple[bytes, int]:
+        batch, loaded = Batch.model_validate_json(body), self._served.current
+        samples = self._samples(batch, loaded.model)
+        try:
+            with self._served.lock:
+                frame = loaded.model.predict_frame(
+                    samples, batch.top, reject=batch.reject, unknown=batch.unknown, why=batch.why
+                )
+        except ValueError as error:
+            raise HTTPException(422, str(error)) from error
+        self._count(frame["label"], loaded.model)
+        content = {"model": loaded.fingerprint, "predictions": _records(frame)}
+        return json.dumps(content, separators=(",", ":")).encode(), len(frame)
+
+    def _samples(self, batch: Batch, model: Model) -> Any:
+        """Return the samples of a request as input of a model."""
+        texts, rows, width = batch.texts, batch.features, int(model.cosmo.n_features_in_)
+        if texts and kind_of(model) != "text":
+            raise HTTPException(422, "texts: this model takes features")
+        if bool(texts) == bool(rows):
+            raise HTTPException(422, "send either features or texts")
+        if max(len(texts), len(rows)) > self._max_rows:
+            raise HTTPException(422, f"send at most {self._max_rows:,} samples at once")
+        if texts:
+            return texts
+        wrong = next((k for k, row in enumerate(rows) if len(row) != width), None)
+        if wrong is not None:
+            raise HTTPException(422, f"features.{wrong}: has {len(rows[wrong])} numbers, not {width}")
+        return np.array(rows, dtype=np.float32)
+
+    def _count(self, labels: pd.Series, model: Model) -> None:
+        domains = ("seen", model.cosmo.seen_classes_), ("unseen", model.cosmo.unseen_classes_)
+        counts = {domain: int(labels.isin(classes).sum()) for domain, classes in domains}
+        for domain, count in {**counts, "rejected": len(labels) - sum(counts.values())}.items():
+            self._answers.labels(domain).inc(count)
+
+    def request_schema(self) -> dict[str, Any]:
+        """Return the JSON schema of `Batch` with the limits of the model in use."""
+        model, schema = self._served.current.model, Batch.model_json_schema()
+        properties = schema["properties"]
+        kinds = ["features", "texts"] if kind_of(model) == "text" else ["features"]
+        for name in ("features", "texts"):
+            array = {**properties.pop(name), "minItems": 1, "maxItems": self._max_rows}
+            del array["default"]
+            if name in kinds:
+                properties[name] = array
+        width = int(model.cosmo.n_features_in_)
+        properties["features"]["items"] |= {"minItems": width, "maxItems": width}
+        if getattr(model.cosmo.combination_, "rejection_", None) is None:
+            properties["reject"] = {"type": "null"}
+        return {**schema, "oneOf": [{"required": [name]} for name in kinds]}
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of `Model.predict_frame`, with `label_2` and so on as `others`."""
+    columns = {str(name): column.tolist() for name, column in frame.round(_DIGITS).items()}
+    own = [name for name in ("label", "probability", "p_seen", "conformity", "why") if name in columns]
+    numbers = [name.removeprefix("label_") for name in columns if name.startswith("label_")]
+    records = []
+    for row in range(len(frame)):
+        record: dict[str, Any] = {name: columns[name][row] for name in own}
+        record["others"] = [
+            {"label": columns[f"label_{k}"][row], "probability": columns[f"probability_{k}"][row]}
+            for k in numbers
+        ]
+        records.append(record)
+    return records
+
+
+def make_api(
+    served: ServedModel,
+    registry: CollectorRegistry,
+    *,
+    token: str | None,
+    hosts: Iterable[str],
+    max_rows: int,
+    max_body: int,
+) -> ASGIApp:
+    """Return the application, behind its access control and inside its log."""
+    api = Api(served, registry, max_rows)
+    app = FastAPI(
+        title="cosmo serve", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False
+    )
+    plain: dict[str, Any] = {"content": {"text/plain": {}}}
+    refused: dict[int | str, dict[str, Any]] = {401: _ERRORS[401], 403: _ERRORS[403]}
+    app.get("/health", responses={403: _ERRORS[403]})(api.health)
+    app.get("/metrics", responses={200: plain, **refused}, response_class=Response)(api.metrics)
+    app.post("/predict", response_model=Predictions, responses=_ERRORS)(api.predict)
+    add_error_handlers(app, "cosmo serve")
+    openapi = app.openapi
+
+    def openapi_of_the_model() -> dict[str, Any]:
+        content = {"application/json": {"schema": api.request_schema()}}
+        schema = openapi()
+        schema["paths"]["/predict"]["post"]["requestBody"] = {"required": True, "content": content}
+        return schema
+
+    app.openapi = openapi_of_the_model  # type: ignore[method-assign]
+    return Observed(BearerAccess(limit_body(app, max_body), token, hosts), registry)
