@@ -219,8 +219,10 @@ class TestModel:
         model = fit_model(data.features[train], data.labels[train], data.descriptions)
         model.cosmo.set_params(rounds=1).fit(data.features[train], data.labels[train])
         names = model_view(model)["sets"][0]["classes"]["names"]
-        assert names[:17] == list(data.seen_classes)
-        assert names[17:] == [f"held-out class {k + 1}" for k in range(len(names) - 17)]
+        held_out = model.cosmo.validation_outputs_.n_unseen
+        assert 0 < held_out < len(names) == 17
+        assert names[: 17 - held_out] == [f"seen class {k + 1}" for k in range(17 - held_out)]
+        assert names[17 - held_out :] == [f"held-out class {k + 1}" for k in range(held_out)]
 
     def test_many_samples_are_thinned(self, model, data, monkeypatch):
         monkeypatch.setattr(module, "MAX_SAMPLES", 20)
