@@ -188,14 +188,3 @@ class TestFeatures:
         runner.prepare([trial])
         with pytest.raises(MissingExtra):
             runner.result(trial)
-        with pytest.raises(MissingExtra):
-            runner.joint("CUB")
-
-
-class TestJoint:
-    def test_computed_once(self, release, tmp_path, monkeypatch):
-        first = Runner(find_inputs(release), Cache(tmp_path)).joint("CUB")
-        monkeypatch.setattr(module, "joint_table", None)
-        again = Runner(find_inputs(release), Cache(tmp_path)).joint("CUB")
-        assert first.to_csv() == again.to_csv()
-        assert list(first.index) == ["COSMO, trained apart", "joint, held out", "joint, all seen"]

@@ -37,7 +37,7 @@ class TestDeclared:
         ]
         assert both[0] == both[1]
         assert len(both[0]) > 0
-        for name in ("scores", "search", "gap"):
+        for name in ("scores", "search"):
             assert printed(name) == set()
 
     def test_every_printed_metric_is_there(self):

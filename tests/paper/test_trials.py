@@ -1,9 +1,5 @@
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from cosmo.classifier.ways import WAYS
@@ -11,11 +7,8 @@ from cosmo.metrics.accuracy import gzsl_scores
 from cosmo.paper.trials import (
     AUTHORS_GRIDS,
     SEARCHES,
-    SEEN,
     STACKING_CONSTANTS,
     Missing,
-    SquareRoot,
-    SubsampledClassifier,
     Trial,
     fitted,
     measure,
@@ -38,7 +31,6 @@ class TestTrial:
             ),
             ({"rule": "cosmo"}, "rule must be one of alone, .*COSMO.*; got 'cosmo'"),
             ({"search": "grid"}, "search must be one of exact, authors, textbook; got 'grid'"),
-            ({"seen": "svm"}, "seen must be one of logistic, .*; got 'svm'"),
         ],
     )
     def test_unknown_names(self, change, message):
@@ -155,41 +147,3 @@ class TestMeasure:
         found = measure(trial(rule), random_outputs(0), random_outputs(1))
         assert found["acc_h"] > 0
         assert all(np.isfinite(value) for value in found.values())
-
-
-class Remembers(LogisticRegression):
-    """Keeps the rows that it was given."""
-
-    def fit(self, X, y):
-        self.rows_ = X[:, 0].astype(int)
-        return super().fit(X / len(X), y)  # scaled, so that it converges
-
-
-class TestSubsampledClassifier:
-    @given(st.lists(st.integers(1, 12), min_size=2, max_size=5), st.floats(0.01, 1.0))
-    @example([7, 1, 11, 11, 11], 1.0)
-    def test_every_class_keeps_its_share(self, sizes, share):
-        y = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
-        X = np.arange(len(y), dtype=float)[:, None]
-        thinned = SubsampledClassifier(Remembers(), share).fit(X, y)
-        kept = np.bincount(y[thinned.classifier_.rows_], minlength=len(sizes))
-        for size, count in zip(sizes, kept, strict=True):
-            assert max(1, size * share - 1) <= count <= min(size, size * share + 1)
-
-    def test_evenly_spaced(self):
-        X, y = np.arange(12.0)[:, None], np.repeat([0, 1], 6)
-        np.testing.assert_array_equal(
-            SubsampledClassifier(Remembers(), 1 / 3).fit(X, y).classifier_.rows_, [0, 3, 6, 9]
-        )
-
-
-def test_square_roots_of_what_is_negative_are_zero():
-    np.testing.assert_array_equal(SquareRoot().fit_transform(np.array([[-4.0, 9.0]])), [[0.0, 3.0]])
-
-
-@pytest.mark.parametrize("name", SEEN)
-def test_all_are_better_than_chance_and_can_be_cloned(name, data):
-    train, test = data.split.trainval, data.split.test_seen
-    model = clone(SEEN[name]).fit(data.features[train], data.codes[train])
-    assert (model.predict(data.features[test]) == data.codes[test]).mean() > 0.3
-    assert not hasattr(SEEN[name], "classes_")

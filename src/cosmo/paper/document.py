@@ -10,12 +10,10 @@ from importlib.resources import files
 from pathlib import Path
 
 import jinja2
-import numpy as np
 import pandas as pd
 from markupsafe import Markup, escape
 
 import cosmo
-from cosmo.evaluation.compare import published_numbers
 from cosmo.paper.tables import TABLES
 from cosmo.paper.trials import SOURCES
 from cosmo.viz.text import TextTable
@@ -28,17 +26,11 @@ _METRICS = {
     "val_acc_h": "H on GZSL-Val",
     "auc": "AUC",
     "fpr": "FPR95",
-    "seen_accuracy": "seen expert",
 }
 SOURCE_NAMES = {
     "predictions": "the authors' predictions",
     "features": "our features",
     "scores": "scores alone",
-}
-_PUBLISHED_JOINT = {
-    "COSMO, trained apart": "seen expert",
-    "joint, held out": "joint training without held-out classes",
-    "joint, all seen": "joint training with all classes",
 }
 _INTRODUCTION = (
     "*Published*: the paper's figures, misprints corrected (see the notes). Ours are in percent with 95 % "
@@ -113,23 +105,6 @@ def _figure(value: float | None) -> str:
     return "" if pd.isna(value) else f"{value:.1f}"
 
 
-def joint_text(frame: pd.DataFrame, dataset: str) -> TextTable:
-    """Return the table of joint training beside the published figures."""
-    numbers = published_numbers().query("table == 'joint' and dataset == @dataset")
-    published = {(row["method"], row["metric"]): row["value"] for row in numbers.to_dict("records")}
-    columns = ["", "ts", "tr", "H", "H published", "seen expert", "seen expert published", "gate AUC"]
-    rows = []
-    for name, row in frame.iterrows():
-        method = _PUBLISHED_JOINT[str(name)]
-        measures = ("acc_ts", "acc_tr", "acc_h", "seen_expert_accuracy", "gate_auc")
-        ts, tr, h, seen, auc = (f"{100 * row[measure]:.1f}" for measure in measures)
-        # Of COSMO itself the paper has the seen expert's accuracy here.
-        seen_published = published.get((method, "acc_tr")) if method == "seen expert" else None
-        h_published = _figure(published.get((method, "acc_h")))
-        rows.append([str(name), ts, tr, h, h_published, seen, _figure(seen_published), auc])
-    return TextTable(f"{dataset}, both experts trained here", columns, rows)
-
-
 def findings(name: str, frame: pd.DataFrame) -> str:
     """Return sentences with the differences that a table is about."""
     wide = frame[frame["missing"] == ""].pivot_table(
@@ -148,24 +123,7 @@ def findings(name: str, frame: pd.DataFrame) -> str:
                 f"{where}: adaptive over none {gain['No-Smoothing']:+.1f}, over constant "
                 f"{gain['Const-Smoothing']:+.1f}."
             )
-        elif name == "gap" and key[0] == "CUB" and len(part) > 1:
-            sentences.append(f"{where}: {_extrapolation(part)}")
     return " ".join(sentences)
-
-
-def _extrapolation(part: pd.DataFrame) -> str:
-    """Return what a line through the rows predicts for a seen expert as good as the paper's on CUB."""
-    theirs = 72.8
-    lines = {
-        metric: np.polynomial.Polynomial.fit(part["seen_accuracy"], part[metric], 1)
-        for metric in ("acc_h", "ausuc")
-    }
-    slopes = {metric: line.convert().coef[1] for metric, line in lines.items()}
-    return (
-        f"a point of the seen expert is worth {slopes['acc_h']:.2f} of Acc_H and {slopes['ausuc']:.2f} of "
-        f"AUSUC; the line through these rows gives Acc_H {lines['acc_h'](theirs):.1f} and AUSUC "
-        f"{lines['ausuc'](theirs):.1f} at {theirs} %. The paper published 50.2 and 35.7."
-    )
 
 
 def as_markdown(sections: Sequence[Section], command: str, *, pictures: Path | None = None) -> str:

@@ -20,7 +20,7 @@ from cosmo.classifier.combinations import Combination, GatedMixture
 from cosmo.classifier.explain import explain
 from cosmo.data.splits import Protocol, authors_hold_out
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.paper.document import SOURCE_NAMES, Picture, Section, findings, joint_text, text_tables
+from cosmo.paper.document import SOURCE_NAMES, Picture, Section, findings, text_tables
 from cosmo.paper.runner import Runner
 from cosmo.paper.tables import TABLES, fill, trials
 from cosmo.paper.trials import SOURCES, Missing, Search, Source, Trial, fitted
@@ -39,7 +39,6 @@ PARTS = {
     "planes": "Seen-unseen planes",
     "walkthrough": "A walk through one decision",
     "splits": "Cross-validation splits",
-    "joint": "Training all parts jointly",
 }
 _PLANE_RULES = {"COSMO + {}": "COSMO", "CS + {}": "CS", "{}": "alone"}
 # Published points that the curves of an expert replace.
@@ -72,7 +71,6 @@ class Reproduction:
             "planes": self._planes,
             "walkthrough": self._walkthrough,
             "splits": self._splits,
-            "joint": self._joint,
         }
         found = []
         for name in names:
@@ -153,8 +151,7 @@ class Reproduction:
         return paper_view(sets, command) if sets else None
 
     def _plane(self, dataset: str) -> dict[str, Any] | None:
-        known = [(expert, source) for name, expert, source, seen in self.runner.cases
-                 if name == dataset and seen == "logistic"]  # fmt: skip
+        known = [(expert, source) for name, expert, source in self.runner.cases if name == dataset]
         experts = {expert for expert, _ in self._cases()}
         cases = [
             (expert, source)
@@ -188,7 +185,7 @@ class Reproduction:
         self, dataset: str, expert: str, source: Source, cases: Sequence[tuple[str, Source]]
     ) -> list[Way]:
         """Return the curves of one expert; its name includes the source if `cases` has several."""
-        validation, test = self.runner.outputs((dataset, expert, source, "logistic"))
+        validation, test = self.runner.outputs((dataset, expert, source))
         is_ambiguous = [one for one, _ in cases].count(expert) > 1
         family = f"{expert} ({SOURCE_NAMES[source]})" if is_ambiguous else expert
         ways = []
@@ -229,24 +226,6 @@ class Reproduction:
             missing += needs
         text = "Classes by samples, from the real split (paper, figure 4)."
         return Section("splits", PARTS["splits"], text, pictures=pictures, missing=missing)
-
-    def _joint(self) -> Section:
-        tables, missing = [], []
-        for dataset in self.datasets:
-            try:
-                frame = self.runner.joint(dataset)
-            except (Missing, MissingExtra) as error:
-                missing.append(str(error))
-                continue
-            tables.append(joint_text(frame, dataset))
-            self._write(f"joint-{dataset}", frame.to_csv(), tables[-1:])
-        text = (
-            "Seen expert, unseen expert (bilinear) and gate as one network with one loss (paper, supplement "
-            "D). *held out*: the held-out classes are not the seen expert's; *all seen*: the seen expert has "
-            "all classes, so that the gate has no samples of unseen classes to learn from. COSMO trains its "
-            "parts separately."
-        )
-        return Section("joint", PARTS["joint"], text, tables, missing=missing)
 
 
 # --- figures ---

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,11 +31,10 @@ from cosmo.data.predictions import StagePredictions
 from cosmo.data.splits import PUBLISHED_SEEDS, Protocol
 from cosmo.evaluation.expert_cache import ExpertCache, Training, train_all
 from cosmo.evaluation.run import CALIBRATED
-from cosmo.experts import UnseenExpert, make_unseen_expert
+from cosmo.experts import UnseenExpert, make_seen_expert, make_unseen_expert
 from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary
 from cosmo.mixture.smoothing import conditional
-from cosmo.paper.joint import joint_table
-from cosmo.paper.trials import SEEN, Case, Missing, Trial, measure
+from cosmo.paper.trials import Case, Missing, Trial, measure
 
 DATASETS = ("AWA1", "SUN", "CUB", "FLO")
 _PREDICTION_FOLDERS = {"LAGO": "LAGO", "f-CLSWGAN": "fCLSWGAN"}
@@ -145,8 +143,6 @@ def _dataset_files(root: Path, name: str, features: str | None) -> Holding:
     )
 
 
-logger = logging.getLogger(__name__)
-
 EXPERTS = {
     "ESZSL": "eszsl",
     "SJE": "sje",
@@ -171,8 +167,8 @@ EXPERTS = {
 class Runner:
     """Measure trials on the data of a folder; the cache stores outputs of experts and measures of trials.
 
-    `report` receives the number of trained experts and of all experts. `damaged` has the errors
-    of files that could not be read; their results are missing.
+    `seen` is the seen expert, by default the paper's. `report` receives the number of trained experts and of
+    all experts. `damaged` has the errors of files that could not be read; their results are missing.
     """
 
     def __init__(
@@ -180,10 +176,12 @@ class Runner:
         holdings: Mapping[str, Holding],
         cache: Cache,
         *,
+        seen: Any = None,
         workers: Workers | None = None,
         report: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
         self.holdings = holdings
+        self.seen = make_seen_expert("logistic-sklearn") if seen is None else seen
         self.cache = cache
         self.workers = workers
         self._report = report
@@ -279,27 +277,15 @@ class Runner:
         """The cases whose outputs were computed so far."""
         return list(self._outputs)
 
-    def joint(self, dataset: str) -> pd.DataFrame:
-        """Return the table of joint training (see `cosmo.paper.joint.joint_table`), computed once."""
-        require("torch")
-        data, seed = self.dataset(dataset), self.holdings[dataset].seed
-        key = fingerprint(data.features, data.codes, data.descriptions, data.split, seed, code_of(type(self)))
-        kept = self.cache.read("joint", key)
-        if not kept:
-            logger.info("training all parts jointly on %s", dataset)
-            kept = {str(row): values for row, values in joint_table(data, seed).to_dict("index").items()}
-            self.cache.write("joint", key, kept)
-        return pd.DataFrame.from_dict(kept, orient="index")
-
     def _training(self, case: Case) -> Training:
-        dataset, name, _, seen = case
+        dataset, name, _ = case
         unseen = self._expert(name)
         experts = self._at(dataset, unseen.as_recorded, None)
         try:
             unseen.check_suitable(experts.protocol.dataset.descriptions)
         except ValueError as error:
             raise Missing(f"descriptions of {dataset} that suit {name}: {error}") from error
-        return Training(f"{dataset}: {name}", experts, SEEN[seen], unseen)
+        return Training(f"{dataset}: {name}", experts, self.seen, unseen)
 
     def _expert(self, name: str) -> UnseenExpert:
         expert = make_unseen_expert(EXPERTS[name])
@@ -340,13 +326,13 @@ class Runner:
 
         None stands for their own seen columns.
         """
-        dataset, expert, source, _ = case
+        dataset, expert, source = case
         validation, test = self._read(dataset, expert, "val"), self._read(dataset, expert, "test")
         if source == "scores":
             return [(validation, None), (test, None)]
         experts = self._at(dataset, False, validation.seed)
         data, held = experts.protocol.dataset, experts.protocol.hold_out
-        seen_val, seen_test = experts.seen_predictions(SEEN[case[3]])
+        seen_val, seen_test = experts.seen_predictions(self.seen)
         rows = held.gzsl_val, np.concatenate([np.sort(data.split.test_seen), np.sort(data.split.test_unseen)])
         sides = (held.seen_train, held.unseen_val), (data.split.trainval, data.split.test_unseen)
         for stage, expected, (seen, unseen) in zip((validation, test), rows, sides, strict=True):

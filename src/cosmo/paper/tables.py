@@ -13,7 +13,7 @@ from cosmo._core import MissingExtra
 from cosmo.evaluation.compare import published_numbers
 from cosmo.evaluation.run import CALIBRATED
 from cosmo.paper.runner import EXPERTS, Runner
-from cosmo.paper.trials import SEEN, Missing, Search, Source, Trial
+from cosmo.paper.trials import Missing, Search, Source, Trial
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Row:
         A name in `cosmo.classifier.combinations.WAYS`.
     sources : tuple of str
         Sources that the row applies to: the paper's f-CLSWGAN* exists only as published predictions.
-    search, seen : str, optional
-        Search and seen expert of the trial, where the row is about them.
+    search : str, optional
+        Search of the trial, where the row is about it.
     """
 
     name: str
@@ -39,7 +39,6 @@ class Row:
     rule: str
     sources: tuple[Source, ...] = ("predictions", "features", "scores")
     search: Search | None = None
-    seen: str = "logistic"
 
 
 @dataclass(frozen=True)
@@ -205,16 +204,8 @@ TABLES = {
         ("predictions",),
         experts=_ABLATED,
     ),
-    "gap": PaperTable(
-        "What the seen expert is worth",
-        "COSMO + LAGO with seen experts of graded accuracy on test rows of seen classes. The paper's has "
-        "72.8 % on CUB, on other features.",
-        tuple(Row(name, "LAGO", "COSMO", seen=name) for name in SEEN),
-        {"seen_accuracy": "seen_accuracy", "acc_h": "acc_h", "ausuc": "ausuc"},
-        ("predictions",),
-    ),
 }
-"""The paper's tables, and three that explain them."""
+"""The paper's tables, and two that explain them."""
 
 
 def _rows(
@@ -233,7 +224,7 @@ def _rows(
                 continue
             for source in table.sources:
                 if source in row.sources and (sources is None or source in sources):
-                    yield row, Trial(dataset, expert, source, row.rule, row.search or search, row.seen)
+                    yield row, Trial(dataset, expert, source, row.rule, row.search or search)
 
 
 def trials(

@@ -7,19 +7,16 @@ validation (`resample_thresholds`); the exact search needs no grid.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self, cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
+from sklearn.base import clone
 
 from cosmo.classifier.combinations import Combination, GatedMixture, OperatingPoint, Outputs
 from cosmo.classifier.ways import WAYS, CalibratedStacking, make_way
 from cosmo.data.splits import gating_split
 from cosmo.evaluation.run import CALIBRATED, evaluate
-from cosmo.experts import make_seen_expert
 from cosmo.gates import ConfidenceGate
 from cosmo.metrics.accuracy import (
     GZSLScores,
@@ -152,67 +149,15 @@ SEARCHES = {
     "textbook": "every threshold, with the probability of the gate's regression as its score "
     "(the authors' library halved its log-odds)",
 }
-Case = tuple[str, str, Source, str]
-"""Data set, zero-shot expert, source, seen expert."""
-
-
-class SquareRoot(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Square roots of non-negative features, such as histograms; negative ones count as zero."""
-
-    def fit(self, X: NDArray[Any], y: object = None) -> Self:
-        """Do nothing."""
-        return self
-
-    def transform(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return the square roots."""
-        roots: NDArray[Any] = np.sqrt(np.maximum(X, 0))
-        return roots
-
-
-class SubsampledClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Classifier trained on a share of the rows of each class, at least one."""
-
-    def __init__(self, classifier: Any, share: float) -> None:
-        self.classifier = classifier
-        self.share = share
-
-    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
-        """Train on evenly spaced rows of each class."""
-        rank = np.empty(len(y), dtype=np.intp)
-        for label in np.unique(y):
-            rows = np.flatnonzero(y == label)
-            rank[rows] = np.arange(len(rows))
-        # A row is used where a count in steps of `share` passes a whole number.
-        is_used = np.ceil((rank + 1) * self.share) > np.ceil(rank * self.share)
-        self.classifier_ = clone(self.classifier).fit(X[is_used], y[is_used])
-        self.classes_ = self.classifier_.classes_
-        return self
-
-    def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return the probabilities of `classes_`."""
-        proba: NDArray[Any] = self.classifier_.predict_proba(X)
-        return proba
-
-    def predict(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return the most probable class."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-
-SEEN: dict[str, Any] = {
-    "logistic": make_seen_expert("logistic-sklearn"),
-    "a third of the rows": SubsampledClassifier(make_seen_expert("logistic-sklearn"), 1 / 3),
-    "two thirds of the rows": SubsampledClassifier(make_seen_expert("logistic-sklearn"), 2 / 3),
-    "square roots of features": make_pipeline(SquareRoot(), LogisticRegression(C=0.1, max_iter=2000)),
-}
-"""Seen experts of graded accuracy: the paper's, two weaker ones and a stronger one."""
+Case = tuple[str, str, Source]
+"""Data set, zero-shot expert, source."""
 
 
 @dataclass(frozen=True)
 class Trial:
     """An experiment: data, expert, where its predictions are from, rule and search.
 
-    `dataset` and `expert` are names of the paper's tables; `rule` is a key of `WAYS` or `CALIBRATED`, `seen`
-    one of `SEEN`, no matter where the source is "scores".
+    `dataset` and `expert` are names of the paper's tables; `rule` is a key of `WAYS` or `CALIBRATED`.
     """
 
     dataset: str
@@ -220,14 +165,12 @@ class Trial:
     source: Source
     rule: str
     search: Search = "exact"
-    seen: str = "logistic"
 
     def __post_init__(self) -> None:
         for name, known in (
             ("source", get_args(Source)),
             ("rule", (*WAYS, CALIBRATED)),
             ("search", get_args(Search)),
-            ("seen", tuple(SEEN)),
         ):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}")
@@ -236,7 +179,7 @@ class Trial:
     def case(self) -> Case:
         """The experts and their source; the zero-shot expert alone needs no seen expert."""
         alone = self.source == "predictions" and self.rule in ("alone", "CS")
-        return self.dataset, self.expert, "scores" if alone else self.source, self.seen
+        return self.dataset, self.expert, "scores" if alone else self.source
 
 
 def fitted(trial: Trial, validation: ExpertOutputs) -> Combination:

@@ -14,11 +14,16 @@ all seen    all seen classes              unseen classes: no samples          th
 Atzmon & Chechik, "Adaptive confidence smoothing for generalized zero-shot learning", CVPR 2019,
 supplement D. There is no smoothing here: without it the probabilities of all classes sum to one, so that
 `-log p(y)` is a likelihood; adaptively smoothed scores do not.
+
+Prints the table of docs/results/paper-studies.md:
+
+    python benchmarks/joint_training.py --data DATA        CUB, a minute
+    python benchmarks/joint_training.py                    the built-in glyphs
 """
 
 from __future__ import annotations
 
-import logging
+import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
@@ -30,13 +35,14 @@ from numpy.typing import NDArray
 from cosmo._core import require
 from cosmo.data import GZSLDataset
 from cosmo.data.splits import Protocol
+from cosmo.evaluation.compare import published_numbers
 from cosmo.evaluation.run import Settings, run_experiment
 from cosmo.metrics.accuracy import GZSLScores, gate_auc, gzsl_scores, per_class_accuracy
+from cosmo.paper.runner import find_inputs
+from cosmo.viz.text import TextTable
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-logger = logging.getLogger(__name__)
 
 Option = Literal["held out", "all seen"]
 K, TEMPERATURE = 5, 3.0  # of the gate, as in `cosmo.gates.ConfidenceGate`
@@ -137,7 +143,6 @@ def train_jointly(
     for done in network.train(training.X[used], codes[used], A, stops):
         guess = network.predict(training.X[aside], A)[0].argmax(axis=1)
         validation[done] = per_class_accuracy(codes[aside], guess, tried)
-        logger.info("joint, %s: %d epochs, held-out accuracy %.3f", option, done, validation[done])
         best = max(validation, key=validation.__getitem__)
         if [*validation].index(best) < len(validation) - PATIENCE:
             break
@@ -268,3 +273,39 @@ def _top_k(proba: Tensor) -> Tensor:
     """Return the K largest values of each row, largest first, with zeros where there are fewer."""
     pad = require("torch").nn.functional.pad
     return pad(proba, (0, max(0, K - proba.shape[1]))).topk(K, dim=1).values
+
+
+def published(dataset: str) -> dict[tuple[str, str], float]:
+    """Return the published figures by method and metric."""
+    numbers = published_numbers().query("table == 'joint' and dataset == @dataset")
+    return {(row["method"], row["metric"]): row["value"] for row in numbers.to_dict("records")}
+
+
+def text(frame: pd.DataFrame, dataset: str) -> TextTable:
+    """Return the table of joint training beside the published figures."""
+    theirs = published(dataset)
+    methods = ("seen expert", "joint training without held-out classes", "joint training with all classes")
+    rows = []
+    for (name, row), method in zip(frame.iterrows(), methods, strict=True):
+        measures = ("acc_ts", "acc_tr", "acc_h", "seen_expert_accuracy", "gate_auc")
+        ts, tr, h, seen, auc = (f"{100 * row[measure]:.1f}" for measure in measures)
+        # Of COSMO itself the paper has the seen expert's accuracy here.
+        seen_theirs = theirs.get((method, "acc_tr"), "") if method == "seen expert" else ""
+        rows.append([name, ts, tr, h, str(theirs.get((method, "acc_h"), "")), seen, str(seen_theirs), auc])
+    columns = ["", "ts", "tr", "H", "H published", "seen expert", "seen expert published", "gate AUC"]
+    return TextTable(dataset, columns, rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", metavar="DIR", help="folder with xlsa17/CUB")
+    args = parser.parse_args()
+    name = "CUB" if args.data else "glyphs"
+    holding = find_inputs(args.data)[name]
+    print(text(joint_table(holding.dataset(), holding.seed), name).markdown())
+
+
+if __name__ == "__main__":
+    main()
