@@ -13,8 +13,8 @@ from sklearn.base import clone
 
 from cosmo.classifier._cosmo import Cosmo
 from cosmo.experts import ESZSL, SoftmaxRegression, UnseenExpert
-from cosmo.experts.adapter import AdaptedExpert
 from cosmo.experts.base import as_unseen_expert
+from cosmo.experts.composed import AdaptedExpert
 from cosmo.gates import Gate
 from cosmo.metrics import gate_auc
 from cosmo.mixture.outputs import ExpertOutputs

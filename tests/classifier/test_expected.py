@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosmo.classifier.expected import expected_scores
+from cosmo.classifier.estimates import expected_scores
 from cosmo.metrics.accuracy import harmonic_mean
 from cosmo.mixture.outputs import OutputsSummary
 

@@ -13,8 +13,8 @@ from scipy.special import expit, logit
 from sklearn.exceptions import NotFittedError
 
 from cosmo import Cosmo
-from cosmo.classifier import share as module
-from cosmo.classifier.share import ShareEstimate, estimate_share, likeliest_share
+from cosmo.classifier import estimates as module
+from cosmo.classifier.estimates import ShareEstimate, estimate_share, likeliest_share
 from cosmo.data import load_glyphs
 from cosmo.experts import ESZSL
 from cosmo.mixture.outputs import OutputsSummary

@@ -70,7 +70,8 @@ def test_agrees_with_a_pair_of_experts(expert, data, tmp_path):
     X, y, _ = protocol.training()
     held = protocol.training_hold_out()
     known = data.descriptions.loc[data.seen_classes]
-    pair = ExpertPair.select(SEEN, expert, X, y, known, held)
+    unseen, train = expert.select(X, y, known, held), held.seen_train
+    pair = ExpertPair.fit(SEEN, unseen, X[train], y[train], known, refit=False)
     check_same(stages.validation, pair.outputs(X[held.gzsl_val], y[held.gzsl_val]))
     samples = protocol.open_test()
     pair = ExpertPair.fit(SEEN, pair.unseen, X, y, data.descriptions)

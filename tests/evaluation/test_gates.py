@@ -6,8 +6,8 @@ import pytest
 from cosmo import Protocol
 from cosmo._core.cache import Cache
 from cosmo.data import load_glyphs
+from cosmo.evaluation.compare import compare_gates
 from cosmo.evaluation.expert_cache import ExpertCache
-from cosmo.evaluation.gates import compare_gates
 from cosmo.experts import ESZSL, make_seen_expert
 from cosmo.metrics.accuracy import gate_auc
 

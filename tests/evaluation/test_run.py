@@ -189,7 +189,7 @@ class TestHonesty:
         for owner, name in (
             (Cosmo, "fit"),
             (Cosmo, "operate_at"),
-            (ExpertPair, "_fit"),
+            (ExpertPair, "fit"),
             (UnseenExpert, "fit"),
             (GatedMixture, "fit"),
             (GatedMixture, "fit_gate"),
@@ -202,7 +202,7 @@ class TestHonesty:
         assert events[-1] == "Protocol.open_test"
         assert events.count("GatedMixture.fit") == 5
         assert events.count("CalibratedStacking.fit") == 2
-        assert events.count("ExpertPair._fit") == 3  # validation stage, and all rows with either method
+        assert events.count("ExpertPair.fit") == 3  # validation stage, and all rows with either method
 
     def test_choices_do_not_depend_on_test_data(self, data, experiment):
         """Other test features, other unseen descriptions: same choices, same validation numbers."""

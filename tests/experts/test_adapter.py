@@ -8,8 +8,8 @@ from sklearn.model_selection import GridSearchCV
 from cosmo import Cosmo
 from cosmo.data.splits import hold_out
 from cosmo.experts import ESZSL, PrecomputedExpert, SoftmaxRegression, UnseenExpert, select
-from cosmo.experts.adapter import AdaptedExpert
 from cosmo.experts.base import as_unseen_expert
+from cosmo.experts.composed import AdaptedExpert
 
 
 class Ridge(BaseEstimator):

@@ -16,7 +16,9 @@ from cosmo.experts.pair import fit_seen_expert
 def validation(task):
     held = hold_out(task.y, seed=0)
     known = task.table.loc[task.seen]
-    return ExpertPair.select(KNeighborsClassifier(), ESZSL(), task.X, task.y, known, held), held
+    unseen, train = ESZSL().select(task.X, task.y, known, held), held.seen_train
+    pair = ExpertPair.fit(KNeighborsClassifier(), unseen, task.X[train], task.y[train], known, refit=False)
+    return pair, held
 
 
 def test_stages_have_their_own_classes(task, validation):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from cosmo.experts.triple import TRIPLE
+from cosmo.experts.relation import TRIPLE
 from cosmo.metrics.accuracy import zsl_accuracy
 
 torch = pytest.importorskip("torch")

@@ -17,15 +17,14 @@ from cosmo._core.cache import Cache
 from cosmo._core.threads import blas_threads
 from cosmo._core.validation import as_number
 from cosmo.classifier._input import new_descriptions, training_rows
-from cosmo.classifier._rounds import fit_calibrated
-from cosmo.classifier._stages import fit_paper
+from cosmo.classifier._methods import fit_calibrated, fit_paper
 from cosmo.classifier.choice import choose
 from cosmo.classifier.combinations import SOFTNESSES, GatedMixture
 from cosmo.classifier.rejection import RejectOption
 from cosmo.data.splits import HoldOut, further_folds, hold_out
 from cosmo.experts import ESZSL, UnseenExpert, make_seen_expert
+from cosmo.experts._linear import TRANSFORMS, transformed
 from cosmo.experts.base import as_unseen_expert
-from cosmo.experts.transforms import TRANSFORMS, transformed
 from cosmo.gates import ConfidenceGate, Gate
 from cosmo.mixture.smoothing import Smoothing
 

@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from cosmo.classifier._prediction import Predictor
 from cosmo.classifier.combinations import OperatingPoint
-from cosmo.classifier.expected import ExpectedScores, expected_scores
-from cosmo.classifier.share import ShareEstimate, estimate_share
+from cosmo.classifier.estimates import ExpectedScores, ShareEstimate, estimate_share, expected_scores
 from cosmo.metrics.accuracy import GZSLScores
 from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary

@@ -22,9 +22,9 @@ from cosmo.experts import (
     make_seen_expert,
     make_unseen_expert,
 )
+from cosmo.experts._linear import transformed
 from cosmo.experts.pair import fit_seen_expert
 from cosmo.experts.seen import SoftmaxRegression
-from cosmo.experts.transforms import transformed
 from cosmo.metrics.accuracy import class_accuracy, harmonic_mean
 from cosmo.mixture.smoothing import fit_temperature
 

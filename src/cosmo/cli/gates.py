@@ -13,8 +13,8 @@ from cosmo._core.files import write_atomic
 from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
 from cosmo.data.splits import Protocol
+from cosmo.evaluation.compare import compare_gates
 from cosmo.evaluation.expert_cache import ExpertCache
-from cosmo.evaluation.gates import compare_gates
 from cosmo.experts import make_seen_expert, make_unseen_expert
 from cosmo.gates import GATES
 from cosmo.viz.plots.walkthrough import plot_gates

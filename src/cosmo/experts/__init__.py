@@ -11,23 +11,20 @@ from cosmo._core import lazy
 
 if TYPE_CHECKING:
     from cosmo.experts.base import UnseenExpert, select
+    from cosmo.experts.composed import EnsembleExpert, PrecomputedExpert
     from cosmo.experts.dap import DAP
-    from cosmo.experts.discriminant import Discriminant
     from cosmo.experts.embedding import CMT, DCN, DEM
-    from cosmo.experts.ensemble import EnsembleExpert
     from cosmo.experts.eszsl import ESZSL
     from cosmo.experts.gan import FCLSWGAN, CycleUWGAN, CycleWGAN
     from cosmo.experts.gaussian import GaussianExpert
     from cosmo.experts.kernel import Kernel
     from cosmo.experts.lago import LAGO
     from cosmo.experts.pair import ExpertPair
-    from cosmo.experts.precomputed import PrecomputedExpert
     from cosmo.experts.ranking import ALE, SJE, DeViSE
-    from cosmo.experts.relation import ICINESS, RN
-    from cosmo.experts.seen import SEEN_EXPERTS, SoftmaxRegression, make_seen_expert
+    from cosmo.experts.relation import ICINESS, RN, TRIPLE
+    from cosmo.experts.seen import SEEN_EXPERTS, Discriminant, SoftmaxRegression, make_seen_expert
     from cosmo.experts.similarity import SimilarityExpert
     from cosmo.experts.sync import SynC
-    from cosmo.experts.triple import TRIPLE
     from cosmo.experts.vae import SEGZSL
 
 __all__ = [
@@ -76,7 +73,7 @@ _UNSEEN = {
     "gaussian": "gaussian:GaussianExpert",
     "kernel": "kernel:Kernel",
     "similarity": "similarity:SimilarityExpert",
-    "triple": "triple:TRIPLE",
+    "triple": "relation:TRIPLE",
     "cmt": "embedding:CMT",
     "dem": "embedding:DEM",
     "rn": "relation:RN",
@@ -91,10 +88,10 @@ _MODULES = {name: module for module, _, name in (entry.partition(":") for entry 
     "SEEN_EXPERTS": "seen",
     "SoftmaxRegression": "seen",
     "make_seen_expert": "seen",
-    "Discriminant": "discriminant",
-    "EnsembleExpert": "ensemble",
+    "Discriminant": "seen",
+    "EnsembleExpert": "composed",
     "ExpertPair": "pair",
-    "PrecomputedExpert": "precomputed",
+    "PrecomputedExpert": "composed",
     "UnseenExpert": "base",
     "select": "base",
 }

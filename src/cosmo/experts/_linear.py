@@ -1,4 +1,4 @@
-"""Building blocks of linear experts: scaling, class sums, Adam, and averaged stochastic gradient descent."""
+"""Building blocks of linear experts: transforms, class statistics, Adam, averaged gradient descent."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.linalg import svd
+from scipy.linalg import cho_factor, cho_solve, svd
 from scipy.sparse import csr_array
 
-from cosmo.experts.base import Array, Codes, UnseenExpert, check_counts
+from cosmo.experts.base import Array, Codes, UnseenExpert, check_counts, check_shares
 
 logger = logging.getLogger(__name__)
 
@@ -153,3 +153,49 @@ class GradientExpert(UnseenExpert):
             logger.debug("%s %g, epoch %d: loss %.4f", self.searched, value, epoch, loss)
             if epoch in stops:
                 yield (total / np.float32(n_steps)) @ basis
+
+
+TRANSFORMS: dict[str, Callable[[Array], Array]] = {
+    "none": lambda X: X,
+    "roots": lambda X: np.copysign(np.sqrt(np.abs(X)), X),
+    "unit": unit_rows,
+    "unit roots": lambda X: unit_rows(TRANSFORMS["roots"](X)),
+}
+
+
+def transformed(X: Array, name: str) -> Array:
+    """Return the rows by the transform of this name: square roots keep the sign, and unit is the length."""
+    return TRANSFORMS[name](X)
+
+
+Matrix = NDArray[np.float64]
+
+
+class Classes(NamedTuple):
+    """Means of classes and the covariance of samples around them."""
+
+    mean: Matrix  # of the class means
+    centred: Matrix  # class means less their mean
+    covariance: Matrix
+    variance: float  # mean of its diagonal
+
+    @classmethod
+    def learn(cls, X: Array, codes: Codes) -> Classes:
+        """Compute means and covariance of the rows of each class."""
+        sizes = np.bincount(codes)
+        means = class_sums(X, codes, len(sizes)).astype(np.float64) / sizes[:, None]
+        # Centred first, so that single precision is enough.
+        rows = X - means.astype(np.float32)[codes]
+        covariance = (rows.T @ rows).astype(np.float64) / len(X)
+        mean = means.mean(axis=0)
+        return cls(mean, means - mean, covariance, float(np.trace(covariance) / len(covariance)) or 1.0)
+
+    def solve(self, shrinkage: float, right: Matrix) -> Matrix:
+        """Return `C⁻¹ right`, with C the covariance shrunk towards a multiple of the identity."""
+        check_shares(shrinkage=shrinkage)
+        shrunk = (1 - shrinkage) * self.covariance
+        np.einsum("dd->d", shrunk)[...] += max(shrinkage, 1e-9) * self.variance
+        # The transpose is the same matrix, in the order of LAPACK.
+        factor = cho_factor(shrunk.T, lower=True, overwrite_a=True, check_finite=False)
+        solution: Matrix = cho_solve(factor, right, check_finite=False)
+        return solution

@@ -206,7 +206,7 @@ def as_unseen_expert(expert: Any) -> UnseenExpert:
             "an unseen expert has fit(X, y, descriptions) and scores(X, descriptions); "
             f"{type(expert).__name__} has no {' and no '.join(missing)}"
         )
-    from cosmo.experts.adapter import AdaptedExpert  # most models do not need it
+    from cosmo.experts.composed import AdaptedExpert  # most models do not need it
 
     return AdaptedExpert(expert)
 

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh, solve
 
 from cosmo._core.validation import check_features
-from cosmo.experts._classes import Classes, Matrix
-from cosmo.experts._linear import unit_rows
+from cosmo.experts._linear import Classes, Matrix, unit_rows
 from cosmo.experts.base import Array, Codes, UnseenExpert, check_not_negative, check_positive, check_shares
 
 

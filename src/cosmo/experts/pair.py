@@ -14,12 +14,10 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier
 
-from cosmo._core.cache import Cache
 from cosmo._core.validation import encode_labels
-from cosmo.data.splits import HoldOut
+from cosmo.experts._linear import transformed
 from cosmo.experts.base import Observer, UnseenExpert
 from cosmo.experts.seen import SoftmaxRegression
-from cosmo.experts.transforms import transformed
 from cosmo.mixture.confidences import Temperatures, calibrated, support, with_promoted
 from cosmo.mixture.outputs import ExpertOutputs, stacking
 from cosmo.mixture.smoothing import soften
@@ -102,38 +100,6 @@ class ExpertPair:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
-    def select(
-        cls,
-        seen: BaseEstimator,
-        unseen: UnseenExpert,
-        X: NDArray[np.float32],
-        y: pd.Index,
-        descriptions: pd.DataFrame,
-        held: HoldOut,
-        *,
-        observer: Observer | None = None,
-        cache: Cache | None = None,
-    ) -> ExpertPair:
-        """Return the experts of the validation stage: fitted on Seen-Train, parameters chosen.
-
-        Parameters
-        ----------
-        seen, unseen
-            Unfitted experts.
-        X, y
-            All training rows.
-        descriptions : DataFrame
-            A row for every class in `y` and for no other: unseen classes may not influence a choice.
-        held : HoldOut
-        observer : Observer, optional
-            Unfitted.
-        cache : Cache, optional
-            Stores the choice of parameters, see `UnseenExpert.select`.
-        """
-        chosen = unseen.select(X, y, descriptions, held, cache=cache)
-        return cls._fit(seen, chosen, X[held.seen_train], y[held.seen_train], descriptions, observer)
-
-    @classmethod
     def fit(
         cls,
         seen: BaseEstimator,
@@ -143,21 +109,14 @@ class ExpertPair:
         descriptions: pd.DataFrame,
         *,
         observer: Observer | None = None,
+        refit: bool = True,
     ) -> ExpertPair:
-        """Return both experts fitted on all rows; the parameters of `unseen` are kept."""
-        fitted = clone(unseen).fit(X, y, descriptions)
-        return cls._fit(seen, fitted, X, y, descriptions, observer)
+        """Return both experts fitted on the rows; the parameters of `unseen` are kept.
 
-    @classmethod
-    def _fit(
-        cls,
-        seen: BaseEstimator,
-        unseen: UnseenExpert,
-        X: NDArray[np.float32],
-        y: pd.Index,
-        descriptions: pd.DataFrame,
-        observer: Observer | None,
-    ) -> ExpertPair:
+        Without `refit`, `unseen` was fitted on these rows before, as by `UnseenExpert.select`.
+        """
+        if refit:
+            unseen = clone(unseen).fit(X, y, descriptions)
         codes = encode_labels(y, descriptions.index, name="y")
         fitted = fit_seen_expert(seen, X, codes)
         if observer is not None:

@@ -142,10 +142,10 @@ KNOWN: dict[str, Known] = {
     # Unseen experts, and what they learn.
     **_classes(
         "cosmo.experts",
-        "pair.ExpertPair adapter.AdaptedExpert eszsl.ESZSL dap.DAP ranking.SJE ranking.DeViSE ranking.ALE "
+        "pair.ExpertPair composed.AdaptedExpert eszsl.ESZSL dap.DAP ranking.SJE ranking.DeViSE ranking.ALE "
         "sync.SynC lago.LAGO "
-        "kernel.Kernel triple.TRIPLE similarity.SimilarityExpert embedding.CMT embedding.DEM relation.RN "
-        "relation.ICINESS gaussian.GaussianExpert ensemble.EnsembleExpert embedding.DCN _linear.Directions "
+        "kernel.Kernel relation.TRIPLE similarity.SimilarityExpert embedding.CMT embedding.DEM relation.RN "
+        "relation.ICINESS gaussian.GaussianExpert composed.EnsembleExpert embedding.DCN _linear.Directions "
         "embedding.Neighbourhoods",
     ),
     **{
@@ -164,7 +164,7 @@ KNOWN: dict[str, Known] = {
     "Neighbourhood": Known("cosmo.gates.evidence", "_Neighbourhood"),
     # Seen experts.
     **_learner("cosmo.experts.seen.SoftmaxRegression", "n_iter_ gap_"),
-    **_learner("cosmo.experts.discriminant.Discriminant"),
+    **_learner("cosmo.experts.seen.Discriminant"),
     **_learner("sklearn.linear_model.LogisticRegression", "n_iter_"),
     **_learner(
         "sklearn.linear_model.LogisticRegressionCV", "scores_ coefs_paths_ l1_ratio_ l1_ratios_ n_iter_"

@@ -28,8 +28,7 @@ from cosmo.viz.page import paper_view
 from cosmo.viz.page.sets import Way
 from cosmo.viz.plots import save_figure
 from cosmo.viz.plots.plane import PlanePanel, plot_planes, published_points
-from cosmo.viz.plots.splits import plot_hold_out
-from cosmo.viz.plots.walkthrough import plot_walkthrough
+from cosmo.viz.plots.walkthrough import plot_hold_out, plot_walkthrough
 from cosmo.viz.text import TextTable
 
 logger = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from scipy.special import expit
 if TYPE_CHECKING:
     from cosmo.classifier.combinations import OperatingPoint
     from cosmo.classifier.explain import Explanation
+    from cosmo.evaluation.compare import GateResult
     from cosmo.evaluation.evaluate import ModelEvaluation
-    from cosmo.evaluation.gates import GateResult
     from cosmo.evaluation.run import Experiment
     from cosmo.metrics.accuracy import Interval
     from cosmo.mixture.curve import SeenUnseenCurve

@@ -5,7 +5,7 @@ from matplotlib.patches import Rectangle
 
 from cosmo.data import Split, load_glyphs
 from cosmo.data.splits import HoldOut, Protocol
-from cosmo.viz.plots.splits import plot_hold_out
+from cosmo.viz.plots.walkthrough import plot_hold_out
 
 
 @pytest.fixture(scope="module")

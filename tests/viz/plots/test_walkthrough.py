@@ -6,7 +6,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation
 
 from cosmo.classifier.explain import Explanation
-from cosmo.evaluation.gates import GateResult
+from cosmo.evaluation.compare import GateResult
 from cosmo.mixture.smoothing import combine, smooth
 from cosmo.viz.plots import SEEN, UNSEEN, save_figure
 from cosmo.viz.plots.walkthrough import plot_gates, plot_walkthrough

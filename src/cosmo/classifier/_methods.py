@@ -1,8 +1,10 @@
-"""The calibrated method: experts, temperatures, gate and operating point from hold-out rounds.
+"""Both methods: experts, gate and operating point from training rows.
 
-In each round both experts are fitted without some classes (`cosmo.data.rounds`). Pooled over the rounds,
-their outputs on held-out samples give the temperatures of both, the gate and the operating point
-(`cosmo.classifier._calibrate`).
+`fit_paper` is the paper's recipe: validation stage, gate, operating point, then experts fitted on all rows.
+
+`fit_calibrated` is the calibrated method. In each round both experts are fitted without some classes
+(`cosmo.data.rounds`). Pooled over the rounds, their outputs on held-out samples give the temperatures of
+both, the gate and the operating point (`cosmo.classifier._calibrate`).
 
 An expert that is slow to train has one hold-out: that on which its parameters are chosen, with the expert
 that was fitted there. Held-out classes are offered in groups in the proportion of the task; an expert that
@@ -161,3 +163,39 @@ def _held_out(seen: BaseEstimator, X: NDArray[np.float32], codes: Codes, hold_ou
     logits = seen_logits(fit_seen_expert(seen, X[train], codes[train]), X[rows])
     distance = squared_distance(X[rows], X[train].mean(axis=0))
     return HeldOut(np.unique(codes[train]), codes[rows], logits, distance)
+
+
+def fit_paper(
+    mixture: GatedMixture,
+    seen: BaseEstimator,
+    unseen: UnseenExpert,
+    X: NDArray[np.float32],
+    y: pd.Index,
+    table: pd.DataFrame,
+    holds: Sequence[HoldOut],
+    *,
+    cache: Cache | None = None,
+) -> tuple[ExpertPair, GatedMixture, Outputs]:
+    """Return the experts fitted on all rows, the fitted mixture, and the outputs on GZSL-Val.
+
+    The gate is fitted on all hold-outs; the operating point is chosen on the first, the validation stage.
+    """
+    gate = mixture.gate
+    assert gate is not None
+    known = table[table.index.isin(y)]  # Descriptions of unseen classes may not influence any choice.
+    held = holds[0]
+    logger.info("validation stage: fitting both experts on %d rows", len(held.seen_train))
+    unseen, train = unseen.select(X, y, known, held, cache=cache), held.seen_train
+    pair = ExpertPair.fit(seen, unseen, X[train], y[train], known, observer=gate.observer(), refit=False)
+    outputs = [pair.outputs(X[held.gzsl_val], y[held.gzsl_val])]
+    for k, fold in enumerate(holds[1:], start=2):
+        logger.info("hold-out %d of %d, for the gate", k, len(holds))
+        train, val = fold.seen_train, fold.gzsl_val
+        again = ExpertPair.fit(seen, unseen, X[train], y[train], known, observer=gate.observer())
+        outputs.append(again.outputs(X[val], y[val]))
+    logger.info("fitting the gate and choosing the operating point on %d rows", len(outputs[0]))
+    mixture.fit(*outputs)
+    chosen = ", ".join(f"{name} {value:.3g}" for name, value in unseen.decided_.items())
+    logger.info("test stage: fitting both experts on all %d rows (%s)", len(X), chosen)
+    pair = ExpertPair.fit(seen, unseen, X, y, table, observer=gate.observer())
+    return pair, mixture, outputs[0]
