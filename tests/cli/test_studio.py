@@ -187,6 +187,14 @@ class TestStartAndStop:
         assert len(set(ports)) == 2
         assert all(8765 <= port <= 8785 for port in ports)
 
+    def test_small_responses_are_sent_at_once(self):
+        with (
+            listen("127.0.0.1", 0, 0) as listener,
+            socket.create_connection(listener.getsockname()),
+            listener.accept()[0] as connection,
+        ):
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
 
 class TestSources:
     def live(self, *arguments):

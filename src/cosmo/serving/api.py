@@ -11,7 +11,7 @@ import pandas as pd
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, generate_latest
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
@@ -31,7 +31,10 @@ _LARGEST = 1e12  # Larger features overflow in single precision, or are no featu
 _DIGITS = 6  # of probabilities, as in text files of predictions
 
 _Number = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
-_Text = Annotated[str, StringConstraints(pattern=r"\S", max_length=MAX_TEXT)]
+# In JSON, 3.0 is an integer.
+_Whole = Annotated[int, BeforeValidator(lambda n: int(n) if isinstance(n, float) and n.is_integer() else n)]
+# Not only white space, of Python's kind.
+_Text = Annotated[str, StringConstraints(pattern=r"[^\s\x1c-\x1f\x85]", max_length=MAX_TEXT)]
 
 
 class Batch(BaseModel):
@@ -39,9 +42,9 @@ class Batch(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    features: list[list[_Number]] = []
-    texts: list[_Text] = []
-    top: int = Field(3, ge=1, le=_MAX_TOP, description="Number of classes per sample.")
+    features: list[list[_Number]] = Field([], min_length=1)
+    texts: list[_Text] = Field([], min_length=1)
+    top: _Whole = Field(3, ge=1, le=_MAX_TOP, description="Number of classes per sample.")
     why: bool = Field(False, description="Add a reason to each prediction.")
     reject: float | None = Field(
         None, gt=0, lt=1, description="Largest share of samples of known classes that may be rejected."
@@ -170,7 +173,7 @@ class Api:
         properties = schema["properties"]
         kinds = ["features", "texts"] if kind_of(model) == "text" else ["features"]
         for name in ("features", "texts"):
-            array = {**properties.pop(name), "minItems": 1, "maxItems": self._max_rows}
+            array = {**properties.pop(name), "maxItems": self._max_rows}
             del array["default"]
             if name in kinds:
                 properties[name] = array
