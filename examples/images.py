@@ -4,16 +4,15 @@ import tempfile
 from pathlib import Path
 
 import cosmo
-from cosmo.data import read_descriptions, read_image_folder, write_glyph_images
+from cosmo.data import read_descriptions, read_image_folder
+from cosmo.io.project import write_starter
 
 with tempfile.TemporaryDirectory() as folder:
-    write_glyph_images(
-        folder, n_classes=24, samples_per_class=6
-    )  # train/<class>/*.png; use your own folder here
+    write_starter("images", folder)  # train/<class>/*.jpg; use your own folder here
     paths, labels = read_image_folder(Path(folder, "train"))
     descriptions = read_descriptions(Path(folder, "descriptions.csv"))
 
-    model = cosmo.fit_model(paths, labels, descriptions, encoder="efficientnet-lite0", name="letters")
+    model = cosmo.fit_model(paths, labels, descriptions, encoder="efficientnet-lite0", name="signs")
     test_paths, test_labels = read_image_folder(Path(folder, "test"))
     table = model.predict_frame(test_paths[:8]).assign(truth=list(test_labels[:8]))
     print(table[["truth", "label", "probability", "p_seen"]].to_string())

@@ -97,7 +97,7 @@ class TestErrors:
     def test_sentences_for_an_encoder_of_pictures_alone(self, tmp_path, capsys):
         write_starter("images", tmp_path)
         table = pd.read_csv(tmp_path / "descriptions.csv", index_col=0)
-        (tmp_path / "words.json").write_text(json.dumps({name: f"the letter {name}" for name in table.index}))
+        (tmp_path / "words.json").write_text(json.dumps({name: f"a {name} sign" for name in table.index}))
         found = findings(capsys, str(tmp_path), "--descriptions", str(tmp_path / "words.json"), status=2)
         assert "cannot embed sentences" in found[0][1]
 

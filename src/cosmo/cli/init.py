@@ -18,7 +18,7 @@ Existing files are not overwritten. Replace the example data by your own, and ad
 examples:
   cosmo init                        a project in this folder
   cosmo init requests --kind text
-  cosmo init letters --kind images
+  cosmo init signs --kind images
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 import logging
 import tomllib
 from collections.abc import Callable, Hashable
@@ -10,19 +11,18 @@ from dataclasses import dataclass, fields, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from cosmo._core import missing_extras
-from cosmo._core.files import write_atomic
 from cosmo._core.parallel import Workers
 from cosmo.classifier._cosmo import METHODS
 from cosmo.classifier.choice import AUTO, named_experts
 from cosmo.data.check import suggest_expert
 from cosmo.data.dataset import DataError
-from cosmo.data.glyphs import write_glyph_images
 from cosmo.data.samples import Kind, ProjectData, SampleSet, read_samples
 from cosmo.data.tables import match_labels, read_descriptions
 from cosmo.encoders import Encoder, extract, make_encoder, missing_packages
@@ -40,7 +40,7 @@ _PATHS = ("samples", "descriptions", "labels", "weights", "test")
 STARTERS = {
     "features": "fruit by measurements; described by attributes in groups",
     "text": "requests to a small shop; described by a sentence each",
-    "images": "images of letters; described by attributes in groups",
+    "images": "pictures of signs; described by attributes in groups",
 }
 
 
@@ -289,23 +289,25 @@ def read_project(path: str | Path) -> Project:
 def write_starter(kind: str, folder: str | Path) -> list[str]:
     """Write an example project, `cosmo.toml` and its data, and return the names of files and folders.
 
-    The folder is created if necessary. Raises FileExistsError if a file exists; nothing is overwritten.
+    The folder is created if necessary. Raises FileExistsError if a file exists; nothing is overwritten. A
+    `README.md` that exists is kept.
     """
     if kind not in STARTERS:
         raise ValueError(f"kind must be one of {', '.join(STARTERS)}, got {kind!r}")
-    folder = Path(folder)
-    contents = {
-        file.name: file.read_bytes() for file in files("cosmo.data").joinpath("starters", kind).iterdir()
-    }
-    names = sorted([*contents, *(("descriptions.csv", "test", "train") if kind == "images" else ())])
+    folder, contents = Path(folder), {}
+    for file in files("cosmo.data").joinpath("starters", kind).iterdir():
+        if file.name.endswith(".zip"):
+            with ZipFile(io.BytesIO(file.read_bytes())) as archive:
+                contents |= {name: archive.read(name) for name in archive.namelist()}
+        elif file.name != "README.md" or not (folder / file.name).exists():
+            contents[file.name] = file.read_bytes()
+    names = sorted({name.partition("/")[0] for name in contents})
     for name in names:
         if (folder / name).exists():
             raise FileExistsError(f"{folder / name} exists already; choose another folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    if kind == "images":
-        write_glyph_images(folder, n_classes=24, samples_per_class=16, image_size=48)
     for name, content in contents.items():
-        write_atomic(folder / name, content)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
     return names
 
 
