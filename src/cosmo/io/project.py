@@ -294,7 +294,8 @@ def write_starter(kind: str, folder: str | Path) -> list[str]:
     """
     if kind not in STARTERS:
         raise ValueError(f"kind must be one of {', '.join(STARTERS)}, got {kind!r}")
-    folder, contents = Path(folder), {}
+    folder = Path(folder)
+    contents: dict[str, bytes] = {}
     for file in files("cosmo.data").joinpath("starters", kind).iterdir():
         if file.name.endswith(".zip"):
             with ZipFile(io.BytesIO(file.read_bytes())) as archive:
