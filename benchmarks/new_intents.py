@@ -64,7 +64,7 @@ def measure(folder: Path, cache: str | None, later: int, texts: int) -> pd.DataF
         for one in new:
             rows = unseen_rows[data.labels[unseen_rows] == one]
             first, rest = rows[:texts], rows[texts:]
-            changed = cosmo.load(path).add_classes(data.descriptions.loc[[one]])
+            changed = cosmo.Model.load(path).add_classes(data.descriptions.loc[[one]])
             line = before | accuracies(changed, rest, "added")
             start = time.process_time()
             changed.promote(one, data.features[first])

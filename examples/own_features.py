@@ -17,7 +17,7 @@ with tempfile.TemporaryDirectory() as folder:
     model = cosmo.fit_model(X, y, descriptions, unseen=cosmo.LAGO(), name="fruit")
     model.save(Path(folder, "fruit.cosmo"))
 
-    loaded = cosmo.load(Path(folder, "fruit.cosmo"))
+    loaded = cosmo.Model.load(Path(folder, "fruit.cosmo"))
     X_test, y_test = read_features(Path(folder, "test.csv"), label="fruit")
     print(loaded)
     print(loaded.predict_frame(X_test[::24], top=2).to_string())

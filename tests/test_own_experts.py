@@ -98,9 +98,15 @@ def test_expert_in_20_lines(guide, capsys):
     run(guide, "Check it")
 
 
-def test_gate(guide):
+def test_gate(guide, tmp_path, monkeypatch):
     run(guide, "An own gate")
     assert isinstance(guide.model.combination_.gate_, guide.MarginGate)
+    pytest.importorskip("skops")
+    monkeypatch.chdir(tmp_path)
+    run(guide, "Save it")
+    assert (
+        guide.again.predict(guide.data.features).tolist() == guide.model.predict(guide.data.features).tolist()
+    )
 
 
 @pytest.mark.filterwarnings("ignore")  # of the libraries

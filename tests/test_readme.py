@@ -37,7 +37,7 @@ def commands(path):
         ("README.md", "sentence_transformers"),
         ("docs/guides/text.md", "sentence_transformers"),
         ("docs/guides/images.md", "efficientnet_lite_pytorch"),
-        ("docs/guides/features.md", None),
+        ("docs/guides/features.md", "skops"),
     ],
 )
 def test_commands_in_order(name, extra, tmp_path, monkeypatch, capsys):

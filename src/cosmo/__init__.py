@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cosmo._core import lazy
@@ -24,10 +23,11 @@ _PUBLIC = {
     "SimilarityExpert": "experts",
     "Split": "data",
     "fit_model": "io.model",
+    "load": "io.model",
 }
 __getattr__, __dir__ = lazy(__name__, _PUBLIC)
 
-__all__ = [*_PUBLIC, "load"]
+__all__ = [*_PUBLIC]
 
 if TYPE_CHECKING:
     from cosmo.classifier._cosmo import Cosmo
@@ -35,12 +35,5 @@ if TYPE_CHECKING:
     from cosmo.data.splits import Protocol
     from cosmo.experts import DAP, ESZSL, LAGO, SimilarityExpert
     from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
-    from cosmo.io.model import Model, fit_model
+    from cosmo.io.model import Model, fit_model, load
     from cosmo.mixture.curve import SeenUnseenCurve
-
-
-def load(path: str | Path) -> Model:
-    """Return the model of a file that `Model.save` or `cosmo fit` wrote; nothing in it is executed."""
-    from cosmo.io.model import Model
-
-    return Model.load(path)

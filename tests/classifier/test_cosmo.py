@@ -227,6 +227,22 @@ class TestInsideScikitLearn:
         ).fit(*train)
         assert search.best_params_["method"] in ("calibrated", "paper")
 
+    def test_parameters_of_default_experts(self, data, train):
+        grid = {"seen__C": [1e-6, 1.0], "unseen__gamma": [10.0], "unseen__lam": [1.0]}
+        search = GridSearchCV(Cosmo(data.descriptions), grid, cv=2).fit(*train)
+        assert search.best_params_["seen__C"] == 1.0
+        assert search.best_estimator_.experts_.seen.C == 1.0
+        gated = Cosmo(data.descriptions, method="paper").set_params(gate__temperatures=(1.0,))
+        assert gated.gate.temperatures == (1.0,)
+        with pytest.raises(ValueError, match="Invalid parameter 'depth'"):
+            Cosmo(data.descriptions).set_params(seen__depth=3)
+
+    def test_repr_is_short(self, data):
+        assert (
+            repr(Cosmo(data.descriptions, rounds=3)) == "Cosmo(descriptions=<DataFrame of 40 x 23>, rounds=3)"
+        )
+        assert repr(Cosmo({"a": [1], "b": [2]})) == "Cosmo(descriptions=<dict of 2>)"
+
 
 class DescribedCosmo(Cosmo):
     """Cosmo for scikit-learn's checks, which know nothing of descriptions.

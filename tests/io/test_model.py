@@ -1,14 +1,18 @@
 """`Model`: predictions for raw samples, files, new classes."""
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
-from cosmo import ESZSL
+import cosmo
+from cosmo import ESZSL, Cosmo
 from cosmo.data import load_glyphs
 from cosmo.experts import make_seen_expert
 from cosmo.io.model import Model, fit_model
-from cosmo.io.model_file import read_card, save
+from cosmo.io.model_file import ModelError, read_card, save
 from cosmo.metrics.accuracy import per_class_accuracy
 
 EXPERT = ESZSL(1.0, 1.0)
@@ -182,6 +186,40 @@ def test_a_plain_classifier_from_a_file_is_a_model(data, model, tmp_path):
     again = Model.load(tmp_path / "cosmo.cosmo")
     np.testing.assert_array_equal(again.predict(data.features), model.predict(data.features))
     assert again.exemplars is None
+
+
+class Unstorable(GaussianNB):
+    """Learns what no file can hold."""
+
+    rows: ClassVar[list] = []
+
+    def fit(self, X, y):
+        self.rows.append(len(X))
+        self.function_ = lambda: 0
+        return super().fit(X, y)
+
+
+def test_parts_that_cannot_be_saved_raise_before_the_training(data):
+    pytest.importorskip("skops")
+    with pytest.raises(ModelError, match=r"seen, fitted, is a Unstorable, which a model file cannot hold"):
+        fitted(data, seen=Unstorable())
+    assert Unstorable.rows == [24]  # of two classes
+
+
+def test_a_classifier_and_its_file(data, tmp_path):
+    train = data.split.trainval
+    frame = pd.DataFrame(data.features, columns=[f"x{i}" for i in range(data.features.shape[1])])
+    classifier = Cosmo(data.descriptions, unseen=EXPERT).fit(frame.iloc[train], data.labels[train])
+    classifier.save(tmp_path / "m.cosmo")
+    again, model = cosmo.load(tmp_path / "m.cosmo"), Model.load(tmp_path / "m.cosmo")
+    assert type(again) is Cosmo
+    np.testing.assert_array_equal(again.predict(frame), classifier.predict(frame))
+    # Names of columns are known to both; a model reads rows without names, as files of arrays.
+    expected = model.predict_frame(frame.iloc[:, ::-1])
+    assert expected["label"].tolist() == classifier.predict(frame).tolist()
+    pd.testing.assert_frame_equal(model.predict_frame(data.features), expected)
+    assert model.encoder_name is None
+    assert read_card(tmp_path / "m.cosmo")["seen classes"] == 28
 
 
 def test_words_need_an_encoder(data):

@@ -63,9 +63,9 @@ class Client:
 
 @pytest.fixture
 def make_client():
-    def make(path, *, token=None, hosts=(), max_rows=100, max_body=1_000_000):
+    def make(path, *, trusted=(), token=None, hosts=(), max_rows=100, max_body=1_000_000):
         registry = CollectorRegistry()
-        served = ServedModel(path, registry)
+        served = ServedModel(path, registry, trusted=trusted)
         limits = {"max_rows": max_rows, "max_body": max_body}
         client = Client(make_api(served, registry, token=token, hosts=hosts, **limits))
         client.served = served

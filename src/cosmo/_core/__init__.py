@@ -20,6 +20,7 @@ _EXTRAS = {
     "prometheus_client": "serve",
     "onnx": "onnx",
     "distributed": "dask",
+    "skops": "skops",
 }
 _DISTRIBUTIONS = {"open_clip": "open_clip_torch"}  # on PyPI, where the name of the module is another
 
@@ -63,7 +64,7 @@ def _install_line(package: str) -> str:
     extra, targets = _EXTRAS.get(package), [_DISTRIBUTIONS.get(package, package)]
     if extra is not None:
         lines = (line.partition(";") for line in requires("cosmo-gzsl") or ())
-        targets = [name.strip() for name, _, marker in lines if f'extra == "{extra}"' in marker]
+        targets = [name.strip() for name, _, marker in lines if f'extra == "{extra}"' in marker] or targets
     return f"{package} is not installed: pip install {shlex.join(targets)}"
 
 

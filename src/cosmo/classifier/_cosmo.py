@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -29,6 +31,22 @@ from cosmo.gates import ConfidenceGate, Gate
 from cosmo.mixture.smoothing import Smoothing
 
 METHODS = ("calibrated", "paper")
+_DEFAULTS: dict[str, Callable[[], Any]] = {
+    "seen": partial(make_seen_expert, "logistic"),
+    "unseen": ESZSL,
+    "gate": ConfidenceGate,
+}
+
+
+class _Shape:
+    """A table in the `repr` of an estimator."""
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def __repr__(self) -> str:
+        columns = f" x {self.table.shape[1]}" if hasattr(self.table, "shape") else ""
+        return f"<{type(self.table).__name__} of {len(self.table)}{columns}>"
 
 
 class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -154,11 +172,10 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Cosmo
         """
         self._check_method()
+        seen, unseen, gate = (self._part(name) for name in _DEFAULTS)
         features, labels, table = training_rows(self, X, y, self.descriptions)
         held = self.hold_out if self.hold_out is not None else hold_out(labels, seed=self.random_state)
         held.check(labels)
-        seen = self.seen if self.seen is not None else make_seen_expert("logistic")
-        unseen = self.unseen if self.unseen is not None else ESZSL()
         cache = None if self.cache is None else Cache(self.cache)
         transform, choice = self.feature_transform or "none", None
         if not isinstance(unseen, str):
@@ -179,7 +196,6 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 )
             features = transformed(features, transform)
             if self.method == "paper":
-                gate = self.gate if self.gate is not None else ConfidenceGate()
                 mixture = GatedMixture(gate, smoothing=self.smoothing, softnesses=self.softnesses)
                 holds = [held, *further_folds(labels, held, self.folds, seed=self.random_state)]
                 fitted = fit_paper(mixture, seen, unseen, features, labels, table, holds, cache=cache)
@@ -189,6 +205,31 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         pair, self.combination_, self.validation_outputs_ = fitted
         self.experts_, self.choice_ = replace(pair, transform=transform), choice
         return self
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also those of experts and gate, such as `seen__C`, where these are the default."""
+        for name in {key.partition("__")[0] for key in params if "__" in key} & _DEFAULTS.keys():
+            setattr(self, name, self._part(name))
+        set_on: Self = super().set_params(**params)
+        return set_on
+
+    def _part(self, name: str) -> Any:
+        part = getattr(self, name)
+        return _DEFAULTS[name]() if part is None else part
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        shown = self
+        if isinstance(self.descriptions, pd.DataFrame | Mapping):
+            shown = copy(self)
+            shown.descriptions = _Shape(self.descriptions)  # type: ignore[assignment]
+        return str(BaseEstimator.__repr__(shown, N_CHAR_MAX))
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted classifier to one file, for `cosmo.load` and the commands; see `Model.save`."""
+        from cosmo import Model  # type: ignore[attr-defined]
+
+        names = getattr(self, "feature_names_in_", None)
+        Model(self, feature_names=None if names is None else list(names)).save(path)
 
     def _check_method(self) -> None:
         for name, value in (("seen", self.seen), ("unseen", self.unseen)):

@@ -20,7 +20,7 @@ from cosmo.classifier.choice import AUTO
 from cosmo.data import DataError, GZSLDataset, load_glyphs, read_xlsa17
 from cosmo.data.samples import Kind, SampleSet, read_samples
 from cosmo.encoders import extract, make_encoder
-from cosmo.experts import SEEN_EXPERTS, UnseenExpert, make_unseen_expert
+from cosmo.experts import SEEN_EXPERTS, UnseenExpert, make_seen_expert, make_unseen_expert
 from cosmo.io.model import Model
 from cosmo.io.project import Project, read_project
 
@@ -160,11 +160,12 @@ def add_expert_options(parser: argparse.ArgumentParser, *, unseen: bool = True) 
 def add_chosen_experts(add: Add, unseen: str | None = None, seen: str | None = None) -> None:
     """Add --unseen, --seen and --budget, for commands that can choose experts by themselves."""
     usual = AUTO if seen is None else "%(default)s"
-    add("--unseen", default=unseen, type=expert_or_auto, metavar="NAME",
+    add("--unseen", default=unseen, type=_or_auto(make_unseen_expert), metavar="NAME",
         help="zero-shot expert, such as lago or lago:variant=k-soft, or auto: the best of some on held-out "
         f"classes (default {usual})")  # fmt: skip
-    add("--seen", default=seen, choices=[AUTO, *SEEN_EXPERTS], metavar="NAME",
-        help=f"expert for classes with samples, or auto (default {usual})")  # fmt: skip
+    add("--seen", default=seen, type=_or_auto(make_seen_expert), metavar="NAME",
+        help="expert for classes with samples, or a classifier of scikit-learn such as "
+        f"sklearn.ensemble.RandomForestClassifier:n_estimators=200, or auto (default {usual})")  # fmt: skip
     add("--budget", type=seconds, metavar="TIME",
         help="computation for the candidates of auto, such as 60s or 2min (default 60s)")  # fmt: skip
 
@@ -182,11 +183,6 @@ def seconds(text: str) -> float:
     return value
 
 
-def expert_or_auto(text: str) -> str:
-    """Return the name of an unseen expert, or "auto"."""
-    return text if text == AUTO else expert_name(text)
-
-
 def add_method(add: Add) -> None:
     """Add --method."""
     add("--method", choices=list(METHODS),
@@ -194,13 +190,17 @@ def add_method(add: Add) -> None:
         "calibrated)")  # fmt: skip
 
 
-def expert_name(text: str) -> str:
-    """Return the name of an unseen expert if it is valid, for argparse."""
+def expert_name(text: str, make: Callable[[str], Any] = make_unseen_expert) -> str:
+    """Return the name of an expert if it is valid, for argparse."""
     try:
-        make_unseen_expert(text)
+        make(text)
     except (ValueError, TypeError) as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return text
+
+
+def _or_auto(make: Callable[[str], Any]) -> Callable[[str], str]:
+    return lambda text: text if text == AUTO else expert_name(text, make)
 
 
 def check_dataset(name: str) -> None:
@@ -244,9 +244,16 @@ def load_dataset(
 
 
 def add_model_option(parser: argparse.ArgumentParser) -> None:
-    """Add MODEL and --weights."""
+    """Add MODEL, --weights and --trust."""
     parser.add_argument("model", metavar="MODEL", help="file that `cosmo fit` wrote")
     _add_weights(parser.add_argument)
+    add_trust(parser.add_argument)
+
+
+def add_trust(add: Add) -> None:
+    """Add --trust."""
+    add("--trust", action="extend", nargs="+", default=[], metavar="TYPE",
+        help="types to load from the file, such as own experts (`cosmo show` lists them)")  # fmt: skip
 
 
 def add_sample_options(parser: argparse.ArgumentParser, *, skip: bool = True) -> Add:
@@ -316,11 +323,12 @@ def load_model(args: argparse.Namespace) -> Model:
     """Return the model that the options name."""
     if Path(args.model).suffix == ".toml" or Path(args.model).is_dir():
         raise DataError(f"{args.model} is not a model; `cosmo fit` writes one")
-    model = Model.load(args.model)
+    model = Model.load(args.model, trusted=args.trust)
     if args.weights is not None:
         if model.encoder_name is None:
             raise ValueError(f"{args.model} takes feature rows and has no encoder: leave out --weights")
-        return Model.load(args.model, encoder=make_encoder(model.encoder_name, weights=args.weights))
+        encoder = make_encoder(model.encoder_name, weights=args.weights)
+        return Model.load(args.model, encoder=encoder, trusted=args.trust)
     return model
 
 

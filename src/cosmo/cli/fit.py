@@ -10,7 +10,8 @@ from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS
 from cosmo.gates import GATES
-from cosmo.io.model import Model, card_text
+from cosmo.io.model import Model
+from cosmo.io.model_file import card_text
 
 _EPILOG = """\
 unseen experts (--unseen): {unseen}

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     registry = CollectorRegistry()
     with listen(args.host, _PORT if args.port is None else args.port, _PORT) as listener:
         encoder = None if args.weights is None else load_model(args).encoder
-        served = ServedModel(args.model, registry, encoder=encoder)
+        served = ServedModel(args.model, registry, encoder=encoder, trusted=args.trust)
         local = is_loopback(args.host)
         if not local:
             warn("serve", args.host, "" if token is None else " and has the token")

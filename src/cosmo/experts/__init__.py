@@ -150,14 +150,20 @@ def make_unseen_expert(name: str) -> UnseenExpert:
             known = ", ".join(map(repr, expert.presets)) or "none"
             raise ValueError(f"unknown preset {details!r} of {name}; there is {known}")
         return expert(**expert.presets[details])
-    parameters = dict(item.partition("=")[::2] for item in details.split(","))
-    if not all(parameters.values()):
-        raise ValueError(f"{details!r} is not a list of parameters such as name=value,name=value")
+    parameters = parameters_in(details)
     unknown = set(parameters) - set(expert().get_params())
     if unknown:
         known = ", ".join(expert().get_params())
         raise ValueError(f"{name} has no parameter {min(unknown)!r}; it has {known}")
-    return expert(**{key: _literal(value) for key, value in parameters.items()})
+    return expert(**parameters)
+
+
+def parameters_in(text: str) -> dict[str, Any]:
+    """Return the parameters of a text such as "name=value,name=value"."""
+    parameters = dict(item.partition("=")[::2] for item in text.split(",") if text)
+    if not all(parameters.values()):
+        raise ValueError(f"{text!r} is not a list of parameters such as name=value,name=value")
+    return {key: _literal(value) for key, value in parameters.items()}
 
 
 def _literal(text: str) -> Any:

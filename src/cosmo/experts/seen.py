@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pydoc
 import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import Tags
@@ -36,6 +38,8 @@ def make_seen_expert(name: str) -> Any:
     Parameters
     ----------
     name : str
+        Or a classifier of scikit-learn by its import path, with parameters after a colon:
+        "sklearn.ensemble.RandomForestClassifier:n_estimators=50,max_depth=9".
 
     Returns
     -------
@@ -68,7 +72,16 @@ def make_seen_expert(name: str) -> Any:
         from sklearn.neighbors import KNeighborsClassifier
 
         return KNeighborsClassifier(n_neighbors=15, weights="distance")
-    raise ValueError(f"unknown seen expert {name!r}; choose from {', '.join(SEEN_EXPERTS)}")
+    if name.startswith("sklearn."):
+        from cosmo.experts import parameters_in
+
+        path, _, details = name.partition(":")
+        kind = pydoc.locate(path)
+        if isinstance(kind, type) and issubclass(kind, ClassifierMixin) and hasattr(kind, "predict_proba"):
+            return kind(**parameters_in(details))
+        raise ValueError(f"{path} is no classifier of scikit-learn with predict_proba")
+    known = ", ".join(SEEN_EXPERTS)
+    raise ValueError(f"unknown seen expert {name!r}; choose from {known}, or give sklearn.MODULE.CLASS")
 
 
 class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]

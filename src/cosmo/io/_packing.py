@@ -1,12 +1,12 @@
 """Conversion of models to a JSON tree with arrays beside it, and back.
 
-`KNOWN` is the registry of the classes that a model file may contain; no other class is built from a file.
+`KNOWN` is the registry of the classes that are built from plain values; skops stores objects of others.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from importlib import import_module
 from typing import Any
@@ -18,6 +18,8 @@ from sklearn.base import BaseEstimator, clone
 
 from cosmo._core import require
 from cosmo._core.files import digest
+from cosmo.io import _foreign
+from cosmo.io._foreign import ModelError
 
 DTYPES = frozenset(["bool", *(f"float{bits}" for bits in (16, 32, 64)),
                     *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))])  # fmt: skip
@@ -26,10 +28,6 @@ State = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 _FOLDERS = frozenset({"cache", "checkpoints", "memory"})  # parameters that name folders of one machine
 _MAX_DEPTH = 60
-
-
-class ModelError(ValueError):
-    """A model file cannot be read, or a model cannot be written."""
 
 
 @dataclass(frozen=True)
@@ -195,16 +193,19 @@ def known_name(kind: type[Any]) -> str | None:
     return None
 
 
-def pack(value: Any, name: str) -> tuple[Node, Arrays]:
-    """Return a value as a JSON tree, and the arrays that it refers to by name."""
-    packer = _Packer()
+def pack(value: Any, name: str, types: set[str] | None = None) -> tuple[Node, Arrays]:
+    """Return a value as a JSON tree, and the arrays that it refers to by name.
+
+    Types that must be trusted to load it are added to `types`.
+    """
+    packer = _Packer(set() if types is None else types)
     return packer.node(value, name), packer.arrays
 
 
-def unpack(node: Node, arrays: Arrays) -> Any:
-    """Return the value of a JSON tree; only classes of the registry are built."""
+def unpack(node: Node, arrays: Arrays, trusted: Iterable[str] = ()) -> Any:
+    """Return the value of a JSON tree; only classes of the registry are built, and trusted types."""
     try:
-        return _Unpacker(arrays).value(node, 0)
+        return _Unpacker(arrays, trusted).value(node, 0)
     except ModelError:
         raise
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
@@ -212,8 +213,9 @@ def unpack(node: Node, arrays: Arrays) -> Any:
 
 
 class _Packer:
-    def __init__(self) -> None:
+    def __init__(self, types: set[str]) -> None:
         self.arrays: Arrays = {}
+        self.types = types
         self._names: dict[tuple[str, tuple[int, ...], str], str] = {}
 
     def node(self, value: Any, path: str) -> Node:
@@ -245,10 +247,9 @@ class _Packer:
             return {"is": "dict", "items": pairs}
         if type(value).__module__ == "torch":
             return {"is": "tensor", "values": self._array(value.detach().numpy(), path)}
-        raise ModelError(
-            f"{path} is a {type(value).__name__}, which a model file cannot hold: it is made of numbers, "
-            f"text, arrays, tables and {', '.join(KNOWN)}; nothing else is stored, and nothing is pickled"
-        )
+        archive, types = _foreign.dump(value, path)
+        self.types.update(types)
+        return {"is": "skops", "archive": self._array(np.frombuffer(archive, dtype=np.uint8), path)}
 
     def _scalar(self, value: np.generic, path: str) -> Node:
         if isinstance(value, np.str_):
@@ -298,7 +299,7 @@ class _Packer:
 
 
 class _Unpacker:
-    def __init__(self, arrays: Arrays) -> None:
+    def __init__(self, arrays: Arrays, trusted: Iterable[str]) -> None:
         self.arrays = arrays
         self.kinds: dict[str, Callable[[Any, int], Any]] = {
             "float": self._float,
@@ -318,6 +319,7 @@ class _Unpacker:
                 self.value(key, depth): self.value(item, depth) for key, item in node["items"]
             },
             "object": self._object,
+            "skops": lambda node, depth: _foreign.load(self.value(node["archive"], depth).tobytes(), trusted),
         }
 
     def value(self, node: Node, depth: int) -> Any:

@@ -19,8 +19,8 @@ from cosmo.classifier._promotion import ExemplarBuffer, can_add_class, promote
 from cosmo.classifier.rejection import UNKNOWN
 from cosmo.encoders import DeferredEncoder, Encoder, check_identity, extract, make_encoder
 from cosmo.experts.base import plain_value
+from cosmo.io import model_file
 from cosmo.io._packing import pack
-from cosmo.io.model_file import load, save
 
 Descriptions = Any  # DataFrame, Series or mapping: a vector or a sentence for each class
 
@@ -70,12 +70,14 @@ class Model:
     _encoder: Encoder | None = field(default=None, init=False, repr=False)
 
     @classmethod
-    def load(cls, path: str | Path, *, encoder: Encoder | None = None) -> Model:
-        """Load a model from a file; see `cosmo.io.model_file.load`.
+    def load(
+        cls, path: str | Path, *, encoder: Encoder | None = None, trusted: Iterable[str | type] = ()
+    ) -> Model:
+        """Load a model from a file; see `cosmo.io.model_file.load` for `trusted`.
 
         `encoder` is used instead of a new one of the same name, for weights that are in another place.
         """
-        content = load(path)
+        content = model_file.load(path, trusted=trusted)
         model: Model = content if isinstance(content, cls) else cls(content)
         if encoder is not None:
             model._encoder = check_identity(encoder, model.encoder_identity)
@@ -83,7 +85,7 @@ class Model:
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file; see `cosmo.io.model_file.save`."""
-        save(self, path)
+        model_file.save(self, path)
 
     @property
     def classes(self) -> pd.DataFrame:
@@ -113,7 +115,8 @@ class Model:
             isinstance(items, np.ndarray) and items.ndim == 2 and items.dtype.kind in "fiu"
         )
         if self.encoder_name is None or encoded:
-            return as_array(items, name="samples")
+            rows, names = as_array(items, name="samples"), getattr(self.cosmo, "feature_names_in_", [])
+            return pd.DataFrame(rows, columns=names) if rows.shape[1:] == (len(names),) else rows
         return extract(self.encoder, items if isinstance(items, Sequence) else list(items)).features
 
     def predict(self, items: Any) -> NDArray[Any]:
@@ -285,11 +288,20 @@ class Model:
         return {"operating point": {"share of unseen samples": share}, "expected, 90 %": figures}
 
     def __str__(self) -> str:
-        return card_text(self.card())
+        return model_file.card_text(self.card())
 
     def fingerprint(self) -> str:
         """Return a hash of everything that predictions depend on."""
         return fingerprint(*pack(self, "model"))
+
+
+def load(path: str | Path, *, trusted: Iterable[str | type] = ()) -> Cosmo:
+    """Return the classifier of a file that `Cosmo.save`, `Model.save` or `cosmo fit` wrote.
+
+    It takes feature rows; `Model.load` returns it with the encoder of its samples. See
+    `cosmo.io.model_file.load` for `trusted`.
+    """
+    return Model.load(path, trusted=trusted).cosmo
 
 
 def fit_model(
@@ -303,7 +315,7 @@ def fit_model(
     exemplars: int = 20,
     **cosmo_params: Any,
 ) -> Model:
-    """Fit a model that can be saved.
+    """Fit a model that can be saved; parts that cannot raise ModelError before the training.
 
     Parameters
     ----------
@@ -347,6 +359,7 @@ def fit_model(
     if encoder is not None:
         model.encoder_name, model.encoder_identity, model._encoder = encoder.name, encoder.identity, encoder
     rows, labels = model.encode(X), as_class_index(y)
+    model_file.check_storable(model.cosmo, rows, labels)
     model.cosmo.fit(rows, labels)
     codes = model.cosmo.seen_classes_.get_indexer(labels)
     if exemplars:
@@ -360,21 +373,6 @@ def fit_model(
         "versions": versions(),
     }
     return model
-
-
-def card_text(card: Mapping[str, Any]) -> str:
-    """Return a model card as text, one line per entry."""
-
-    def show(value: Any) -> str:
-        if isinstance(value, Mapping):
-            return ", ".join(f"{name} {show(item)}" for name, item in value.items())
-        if isinstance(value, list | tuple):
-            return ", ".join(map(show, value))
-        return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-    lines = {name: show(value) for name, value in card.items() if value is not None and value != []}
-    width = max(map(len, lines), default=0)
-    return "\n".join(f"{name:{width}}  {text}" for name, text in lines.items())
 
 
 def _texts(descriptions: Descriptions) -> dict[Hashable, str] | None:

@@ -1,5 +1,8 @@
 """Fitted models as one file, `*.cosmo`: arrays as safetensors, structure as JSON, no code.
 
+Objects of classes that are not in `cosmo.io._packing.KNOWN`, such as forests and own experts, are archives of
+skops in it. Types in them that skops does not trust by itself are loaded only if they are named.
+
 The metadata of the safetensors file is one JSON document. It lists type, shape and SHA-256 of every array,
 and begins with the SHA-256 of the rest of itself. The checksums detect damage, not a forgery with new ones.
 """
@@ -7,30 +10,40 @@ and begins with the SHA-256 of the rest of itself. The checksums detect damage, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import logging
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from cosmo._core import MissingExtra, versions
 from cosmo._core.files import digest, sha256, write_atomic
+from cosmo._core.validation import check_descriptions
 from cosmo.classifier._cosmo import Cosmo
-from cosmo.io._packing import Arrays, ModelError, pack, unpack
+from cosmo.experts.base import as_unseen_expert
+from cosmo.io._foreign import ModelError, check_trusted
+from cosmo.io._packing import Arrays, pack, unpack
 
-__all__ = ["FORMAT_VERSION", "ModelError", "load", "read_card", "save"]
+__all__ = ["FORMAT_VERSION", "ModelError", "card_text", "check_storable", "load", "read_card", "save"]
+
+logger = logging.getLogger(__name__)
 
 FORMAT_VERSION = 2  # 1 has the paper's method only; both are read
 _TOLERANCE = 1e-3  # of probabilities, between machines and versions of libraries
 _KEY = "cosmo"
 _HEAD, _MIDDLE, _TAIL = '{"sha256":"', '","content":', "}"
 _START = len(_HEAD) + 64 + len(_MIDDLE)
+_FEW = 20  # rows of a class in a trial
 _LONGEST_HEADER = 100_000_000  # limit of safetensors
 
 Document = dict[str, Any]
@@ -41,47 +54,87 @@ def save(model: Any, path: str | Path) -> None:
 
     Stored is what prediction, `add_classes`, `promote` and `operate_at` need. Folders of this machine
     (`cache`, `checkpoints`) and the hold-out are not; of the validation outputs, only their summary is. A
-    part of a class that is not in `cosmo.io._packing.KNOWN` raises ModelError.
+    part that neither a model file nor skops can hold raises ModelError.
     """
-    cosmo = _cosmo_of(model)
+    cosmo, types = _cosmo_of(model), set[str]()
     check_is_fitted(cosmo, "experts_")
-    root, arrays = pack(model, "model")
+    root, arrays = pack(model, "model", types)
     content = {
         "format_version": FORMAT_VERSION,
         "package": version("cosmo-gzsl"),
         "versions": versions(),
+        "types": sorted(types),
         "card": None if model is cosmo else model.card(),
         "root": root,
     }
     # Load before writing: a file that cannot be loaded must not replace one that can.
     answer = _probe(cosmo)
     try:
-        _check_probe(_cosmo_of(unpack(root, arrays)), answer)
+        _check_probe(_cosmo_of(unpack(root, arrays, types)), answer)
     except ModelError as error:
         raise ModelError(f"the model cannot be stored: {error}") from error
     _write(Path(path), content, {**arrays, "answer": answer})
 
 
-def load(path: str | Path) -> Any:
-    """Load the `Cosmo` or `Model` of a file; nothing in the file is executed.
+def check_storable(cosmo: Cosmo, X: Any, y: pd.Index) -> None:
+    """Raise ModelError if experts or gate cannot be stored; own experts are fitted on a few rows for it."""
+    for name in ("seen", "unseen", "gate"):
+        if _has_archive(part := getattr(cosmo, name), name) and name != "gate":
+            try:
+                fitted = _fitted_on_few(part, X, y, None if name == "seen" else cosmo.descriptions)
+            except Exception as error:  # of the user's class: the training shows it
+                logger.debug("%s: %s", name, error)
+            else:
+                _has_archive(fitted, f"{name}, fitted,")
 
-    Only classes of the registry are built, from plain values. The file has the scores of a fixed input; a
-    model with other scores, because a part is missing or a library has changed, is not loaded.
+
+def _has_archive(value: Any, name: str) -> bool:
+    return '"skops"' in json.dumps(pack(value, name)[0])
+
+
+def _fitted_on_few(part: Any, X: Any, y: pd.Index, descriptions: Any) -> Any:
+    """Return a copy that is fitted on rows of two classes; with descriptions, an unseen expert."""
+    rows = np.concatenate([np.flatnonzero(y == label)[:_FEW] for label in y.unique()[:2]])
+    X, y = np.asarray(X, dtype=np.float32)[rows], y[rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if descriptions is None:
+            return clone(part).fit(X, pd.factorize(y)[0])
+        expert = as_unseen_expert(part)
+        values = {name: expert.grid.get(name, (1.0,))[0] for name in expert.open_parameters()}
+        return clone(expert).set_params(**values).fit(X, y, check_descriptions(descriptions))
+
+
+def load(path: str | Path, *, trusted: Iterable[str | type] = ()) -> Any:
+    """Load the `Cosmo` or `Model` of a file; nothing in the file is executed, but for `trusted` types.
+
+    Only classes of the registry are built, from plain values, and types that skops or the caller trusts. The
+    file has the scores of a fixed input; a model with other scores, because a part is missing or a library
+    has changed, is not loaded.
+
+    Parameters
+    ----------
+    path : path
+    trusted : list of str or type, optional
+        Types whose code may run, by import path, such as own experts. `read_card` returns those of a file.
 
     Raises
     ------
     ModelError
-        If the file is damaged, altered, of another program or of a newer version.
+        If the file is damaged, altered, of another program or of a newer version, or has types that are not
+        trusted.
     OSError
         If the file does not exist or cannot be opened.
     """
+    names = [one if isinstance(one, str) else f"{one.__module__}.{one.__name__}" for one in trusted]
     try:
         content = _read_document(Path(path))
         arrays = _read_arrays(Path(path), content)
         if "answer" not in arrays or "root" not in content:
             raise ModelError("damaged or altered: the model, or its scores of a fixed input, are missing")
         answer = arrays.pop("answer")
-        model = unpack(content["root"], arrays)
+        check_trusted(content.get("types", []), names)
+        model = unpack(content["root"], arrays, names)
         longest = max((size for values in arrays.values() for size in values.shape), default=0)
         if not getattr(_cosmo_of(model), "n_features_in_", 0) <= longest:
             raise ModelError("damaged or altered: it claims more features than its arrays have")
@@ -92,13 +145,28 @@ def load(path: str | Path) -> Any:
 
 
 def read_card(path: str | Path) -> dict[str, Any]:
-    """Return the card of a saved model and the versions that wrote it; raise as `load`."""
+    """Return the card of a saved model, the versions that wrote it, and types to trust; raise as `load`."""
     try:
         content = _read_document(Path(path))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
-    header = {name: content.get(name) for name in ("format_version", "package", "versions")}
+    header = {name: content.get(name) for name in ("format_version", "package", "versions", "types")}
     return {**header, **(content.get("card") or {})}
+
+
+def card_text(card: Mapping[str, Any]) -> str:
+    """Return a model card as text, one line per entry."""
+
+    def show(value: Any) -> str:
+        if isinstance(value, Mapping):
+            return ", ".join(f"{name} {show(item)}" for name, item in value.items())
+        if isinstance(value, list | tuple):
+            return ", ".join(map(show, value))
+        return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+    lines = {name: show(value) for name, value in card.items() if value is not None and value != []}
+    width = max(map(len, lines), default=0)
+    return "\n".join(f"{name:{width}}  {text}" for name, text in lines.items())
 
 
 def _cosmo_of(model: Any) -> Cosmo:

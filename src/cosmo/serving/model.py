@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +37,8 @@ class ServedModel:
         Receives the metrics of reloads.
     encoder : Encoder, optional
         Used instead of a new one of the same name, see `Model.load`.
+    trusted : list of str, optional
+        Types that may be loaded, see `Model.load`.
 
     Attributes
     ----------
@@ -48,9 +51,14 @@ class ServedModel:
     """
 
     def __init__(
-        self, path: str | Path, registry: CollectorRegistry, *, encoder: Encoder | None = None
+        self,
+        path: str | Path,
+        registry: CollectorRegistry,
+        *,
+        encoder: Encoder | None = None,
+        trusted: Sequence[str] = (),
     ) -> None:
-        self.path, self.lock = Path(path), threading.Lock()
+        self.path, self.trusted, self.lock = Path(path), trusted, threading.Lock()
         self.error: str | None = None
         self._stamp: tuple[int, ...] | None = self._read_stamp()
         self.current = self._load(encoder)
@@ -94,7 +102,7 @@ class ServedModel:
 
     def _load(self, encoder: Encoder | None) -> Loaded:
         """Return the model of the file with `encoder`, if that is its encoder, or with one of its own."""
-        model = Model.load(self.path)
+        model = Model.load(self.path, trusted=self.trusted)
         if encoder is not None and encoder.identity == model.encoder_identity:
             model._encoder = encoder
         elif kind_of(model) == "text":

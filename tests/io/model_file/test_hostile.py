@@ -9,8 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compositional import Task
 from safetensors.numpy import save as safetensors
+from sklearn.ensemble import RandomForestClassifier
 
+from cosmo import ESZSL, Cosmo
 from cosmo.io.model_file import ModelError, _read_arrays, _read_document, _write, load, read_card
 
 FROZEN = Path(__file__).parent / "version_1.cosmo"
@@ -253,3 +256,58 @@ def test_other_predictions_than_when_saved(path):
 
     write_altered(path, negate)
     check_rejected(path, match="does not predict what it did when it was saved")
+
+
+@pytest.fixture(scope="module")
+def forest(tmp_path_factory):
+    """A file with a forest, an archive of skops."""
+    pytest.importorskip("skops")
+    task, path = Task(rows=4), tmp_path_factory.mktemp("forest") / "model.cosmo"
+    seen = RandomForestClassifier(2, random_state=0)
+    Cosmo(task.table, seen=seen, unseen=ESZSL(1.0, 1.0)).fit(task.X, task.y).save(path)
+    return path
+
+
+def rezipped(arrays, compression=zipfile.ZIP_STORED, change=lambda schema: schema):
+    """Replace archives by others of the same members."""
+    for name, values in arrays.items():
+        if values.dtype == np.uint8 and values[:2].tobytes() == b"PK":
+            written = io.BytesIO()
+            with (
+                zipfile.ZipFile(io.BytesIO(values.tobytes())) as old,
+                zipfile.ZipFile(written, "w", compression) as new,
+            ):
+                for member in old.namelist():
+                    content = old.read(member)
+                    new.writestr(member, change(content) if member == "schema.json" else content)
+            arrays[name] = np.frombuffer(written.getvalue(), np.uint8)
+
+
+CALL = {
+    "__class__": "system", "__module__": "os", "__loader__": "FunctionNode", "__id__": 1,
+    "protocol": 2, "_skops_version": "0.13",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda content, arrays: content.update(types=[]), r"has objects of sklearn\.tree\._tree\.Tree"),
+        (lambda content, arrays: content.pop("types"), r"has objects of sklearn\.tree\._tree\.Tree"),
+        (
+            lambda content, arrays: rezipped(arrays, change=lambda schema: json.dumps(CALL).encode()),
+            r"has objects of (os|posix)\.system",
+        ),
+        (lambda content, arrays: rezipped(arrays, change=lambda schema: schema[:-9]), "damaged or altered"),
+        (lambda content, arrays: rezipped(arrays, change=lambda schema: b"[" * 10**5), "damaged or altered"),
+        (lambda content, arrays: rezipped(arrays, zipfile.ZIP_DEFLATED), "is compressed"),
+    ],
+    ids=["unlisted", "no list", "function", "json", "nesting", "compressed"],
+)
+def test_altered_archives(forest, tmp_path, change, message):
+    path = Path(shutil.copy(forest, tmp_path / "model.cosmo"))
+
+    write_altered(path, change)
+    with pytest.raises(ModelError, match=message) as caught:
+        load(path, trusted=[] if "Tree" in message else ["sklearn.tree._tree.Tree"])
+    assert str(caught.value).startswith(f"{path}: ")

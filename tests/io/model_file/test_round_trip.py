@@ -1,6 +1,7 @@
 """Saving and loading of every expert, gate and classifier of the registry."""
 
 import json
+import sys
 
 import numpy as np
 import pandas as pd
@@ -8,19 +9,32 @@ import pytest
 from compositional import Task
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+)
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    RobustScaler,
+    SplineTransformer,
+    StandardScaler,
+)
 
 from cosmo import ESZSL, LAGO, Cosmo
+from cosmo._core import MissingExtra
 from cosmo.experts import UNSEEN_EXPERTS, Kernel, SynC, make_seen_expert
 from cosmo.gates import GATES, make_gate
 from cosmo.io._packing import KNOWN, known_name, pack, unpack
-from cosmo.io.model_file import ModelError, load, save
+from cosmo.io.model_file import ModelError, load, read_card, save
 from cosmo.mixture.outputs import OutputsSummary
 
 SMALL = {
@@ -55,10 +69,10 @@ def fit(task, **parts):
     return Cosmo(table, unseen=unseen, **parts).fit(task.X, task.y)
 
 
-def check_same(model, path, task):
+def check_same(model, path, task, trusted=()):
     """Save, load, and compare: answers, added classes, operating points."""
     save(model, path)
-    again = load(path)
+    again = load(path, trusted=trusted)
     rows = np.concatenate([task.X, task.X_new])
     np.testing.assert_array_equal(again.predict_proba(rows), model.predict_proba(rows))
     np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
@@ -198,25 +212,65 @@ def test_a_model_with_a_generator_gets_its_classifier_back(task, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(task.X_new), expected)
 
 
-def test_unknown_classes_are_not_pickled(task, tmp_path):
-    model = fit(task, seen=RandomForestClassifier(3, random_state=0))
-    with pytest.raises(ModelError, match=r"model\.seen is a RandomForestClassifier.*LogisticRegression"):
+TREE = "sklearn.tree._tree.Tree"
+OTHERS = {
+    "forest": (RandomForestClassifier(5, random_state=0), [TREE]),
+    "boosting": (
+        HistGradientBoostingClassifier(max_iter=3, random_state=0),
+        ["sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"],
+    ),
+    "stacking": (
+        StackingClassifier(
+            [("a", GaussianNB()), ("b", ExtraTreesClassifier(5, random_state=0))], GaussianNB(), cv=2
+        ),
+        [TREE, "sklearn.utils._bunch.Bunch"],
+    ),
+    "pipeline": (make_pipeline(SplineTransformer(), RandomForestClassifier(9, random_state=0)), None),
+    "random state": (LogisticRegression(random_state=np.random.RandomState(0)), []),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_other_classifiers(name, task, tmp_path):
+    pytest.importorskip("skops")
+    seen, types = OTHERS[name]
+    model, path = fit(task, seen=seen), tmp_path / "model.cosmo"
+    save(model, path)
+    found = read_card(path)["types"]
+    assert found == types or (types is None and TREE in found)
+    if found:
+        with pytest.raises(ModelError, match=f"has objects of {', '.join(found)}; .*--trust {found[0]}"):
+            load(path)
+        with pytest.raises(ModelError, match="has objects of"):
+            load(path, trusted=["sklearn.svm._classes.SVC", *found[1:]])
+    # What is stored does not depend on memory: a fingerprint identifies a model.
+    save(load(path, trusted=found), tmp_path / "twice.cosmo")
+    assert (tmp_path / "twice.cosmo").read_bytes() == path.read_bytes()
+    check_same(model, path, task, found)
+
+
+def test_classes_that_cannot_be_imported_raise(task, tmp_path, monkeypatch):
+    pytest.importorskip("skops")
+
+    class Mine(ESZSL):
+        pass
+
+    model = fit(task, unseen=Mine(1.0, 1.0))
+    with pytest.raises(ModelError, match=r"model\.unseen is a Mine, which a model file cannot hold.*'Mine'"):
+        save(model, tmp_path / "model.cosmo")
+    monkeypatch.setattr(sys.modules["__main__"], "Mine", Mine, raising=False)
+    Mine.__module__ = "__main__"
+    with pytest.raises(ModelError, match=r"is a Mine, which cannot be stored: move __main__\.Mine from"):
         save(model, tmp_path / "model.cosmo")
     assert not list(tmp_path.iterdir())
 
 
-def test_random_states_raise(task, tmp_path):
-    model = fit(task, seen=LogisticRegression(random_state=np.random.RandomState(0)))
-    with pytest.raises(ModelError, match=r"model\.seen\.random_state is a RandomState"):
+def test_without_skops(task, tmp_path, monkeypatch):
+    model = fit(task, seen=RandomForestClassifier(3))
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    with pytest.raises(MissingExtra, match=r"model\.seen is a RandomForestClassifier.*pip install .*skops"):
         save(model, tmp_path / "model.cosmo")
-
-
-def test_subclasses_raise(task, tmp_path):
-    class Mine(ESZSL):
-        pass
-
-    with pytest.raises(ModelError, match="is a Mine"):
-        save(fit(task, unseen=Mine(1.0, 1.0)), tmp_path / "model.cosmo")
 
 
 def test_only_fitted_models_are_saved(task, tmp_path):

@@ -159,11 +159,11 @@ class TestClasses:
         assert answer.headers["content-disposition"] == 'attachment; filename="model.cosmo"'
         assert int(answer.headers["content-length"]) == len(answer.content)
         tmp_path.joinpath("m.cosmo").write_bytes(answer.content)
-        assert "neu" in cosmo.load(tmp_path / "m.cosmo").classes.index
+        assert "neu" in cosmo.load(tmp_path / "m.cosmo").classes_
         assert '"kept": ["neu"]' in browser.get("/").text
         assert browser.post(UNDO, json={}).json() == {"classes": names, "kept": [], "n_seen": live.n_seen}
         tmp_path.joinpath("m.cosmo").write_bytes(browser.get("/api/model").content)
-        assert "neu" not in cosmo.load(tmp_path / "m.cosmo").classes.index
+        assert "neu" not in cosmo.load(tmp_path / "m.cosmo").classes_
 
     @pytest.mark.parametrize("path", [PREVIEW, KEEP])
     @pytest.mark.parametrize(

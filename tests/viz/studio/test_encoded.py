@@ -64,7 +64,7 @@ def test_a_model_of_texts(text_model, open_browser, tmp_path):
         assert reason in error_of(browser.post(PREVIEW, json={"name": "x", **wrong}), 422)
     assert browser.post(PREDICT, json={"text": "a ticket to Rome"}).json()["classes"][-1] == "travel"
     tmp_path.joinpath("m.cosmo").write_bytes(browser.get("/api/model").content)
-    assert cosmo.load(tmp_path / "m.cosmo").texts["travel"] == body["description"]
+    assert cosmo.Model.load(tmp_path / "m.cosmo").texts["travel"] == body["description"]
     assert "travel" not in (text_model.texts or {})
 
 

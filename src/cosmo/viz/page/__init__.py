@@ -26,7 +26,8 @@ from cosmo.classifier.ways import CalibratedStacking
 from cosmo.evaluation.compare import CandidateResult
 from cosmo.evaluation.evaluate import ModelEvaluation, class_table, confusion_table, plain_words
 from cosmo.evaluation.run import CALIBRATED, Experiment
-from cosmo.io.model import Model, card_text
+from cosmo.io.model import Model
+from cosmo.io.model_file import card_text
 from cosmo.mixture.outputs import OutputsSummary
 from cosmo.viz.page.render import (
     FORMAT,
