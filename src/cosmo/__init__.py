@@ -22,6 +22,7 @@ _PUBLIC = {
     "SeenUnseenCurve": "mixture.curve",
     "SimilarityExpert": "experts",
     "Split": "data",
+    "export_onnx": "io.onnx_file",
     "fit_model": "io.model",
     "load": "io.model",
 }
@@ -36,4 +37,5 @@ if TYPE_CHECKING:
     from cosmo.experts import DAP, ESZSL, LAGO, SimilarityExpert
     from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
     from cosmo.io.model import Model, fit_model, load
+    from cosmo.io.onnx_file import export_onnx
     from cosmo.mixture.curve import SeenUnseenCurve

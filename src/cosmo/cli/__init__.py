@@ -29,6 +29,7 @@ COMMANDS = {
     "operate": "show or choose the operating point of a model",
     "studio": "explore a model in the browser and try new classes",
     "serve": "answer requests over HTTP: predictions of a model, health, metrics",
+    "export": "write a model with linear experts as an ONNX file",
     "show": "print a model's card",
     "convert": "convert data to and from the benchmark layout (xlsa17)",
     "data": "list and download benchmark archives",

@@ -97,8 +97,12 @@ class SimilarityExpert(UnseenExpert):
         """Return cosines, shape (n_samples, n_classes)."""
         X, A = check_features(X, name="X"), self.attributes(descriptions)
         _check_joint_space(X, A)
-        A = self._directions(A, self.description_mean_)
-        return self._directions(X, self.sample_mean_) @ unit_rows(A + A @ self.step_).T
+        return self._directions(X, self.sample_mean_) @ self.targets(A).T
+
+    def targets(self, attributes: Array) -> Array:
+        """Return the adapted descriptions, of unit length."""
+        A = self._directions(attributes, self.description_mean_)
+        return unit_rows(A + A @ self.step_)
 
     def _directions(self, rows: Array, mean: Array) -> Array:
         return unit_rows(np.matmul(rows - mean, self.whitener_))

@@ -28,7 +28,7 @@ CONFIDENCES = (
 
 _TINY = 1e-30
 _MOST = 1e-4  # least probability of the classes of the training, against a promoted one
-_LIMIT = 12.0  # of log-odds; beyond it, single precision is exhausted
+LIMIT = 12.0  # of log-odds; beyond it, single precision is exhausted
 
 
 class Temperatures(NamedTuple):
@@ -75,9 +75,11 @@ def calibrated(
     choice = z.argmax(axis=1)
     z -= z[rows, choice][:, None]
     seen = np.exp(z, out=z)
-    total = np.einsum("ij->i", seen)
-    others = np.maximum(total - 1, np.exp(-_LIMIT))  # The best class has exp(0).
-    seen /= total[:, None]
+    seen[rows, choice] = 0  # Added to the others, its exp(0) would take their digits.
+    others = np.einsum("ij->i", seen)
+    seen[rows, choice] = 1
+    seen /= (others + 1)[:, None]
+    others = np.maximum(others, np.exp(-LIMIT))
 
     kind = scores.dtype.type
     parts = scores[:, :n_seen], scores[:, n_seen:]
