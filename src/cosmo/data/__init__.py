@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cosmo.data.xlsa17 import read_xlsa17, read_xlsa17_split, write_xlsa17
 
 # Modules are imported on first use: most programs need one reader of many.
-_MODULES = {
+_NAMES = {
     "dataset": ("DataError", "GZSLDataset", "Split"),
     "glyphs": ("glyph_features", "load_glyphs", "write_glyph_images"),
     "images": ("read_image_folder", "read_image_table"),
@@ -25,27 +25,6 @@ _MODULES = {
     "tables": ("match_labels", "read_descriptions", "read_features", "read_table", "read_texts"),
     "xlsa17": ("read_xlsa17", "read_xlsa17_split", "write_xlsa17"),
 }
-__getattr__, __dir__ = lazy(__name__, {name: module for module, names in _MODULES.items() for name in names})
-
-__all__ = [
-    "DataError",
-    "GZSLDataset",
-    "Split",
-    "StagePredictions",
-    "glyph_features",
-    "load_glyphs",
-    "match_labels",
-    "read_descriptions",
-    "read_features",
-    "read_image_folder",
-    "read_image_table",
-    "read_plain",
-    "read_predictions",
-    "read_table",
-    "read_texts",
-    "read_xlsa17",
-    "read_xlsa17_split",
-    "write_glyph_images",
-    "write_plain",
-    "write_xlsa17",
-]
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+__getattr__, __dir__ = lazy(__name__, _MODULES)
+__all__ = [*_MODULES]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -70,20 +71,10 @@ class CachedExpert(UnseenExpert):
         self.cache = cache
         self.cpu_seconds = cpu_seconds
 
-    @property
-    def native(self) -> bool:  # type: ignore[override]
-        """That of the expert."""
-        return self.expert.native
-
-    @property
-    def detects_novelty(self) -> bool:  # type: ignore[override]
-        """That of the expert."""
-        return self.expert.detects_novelty
-
-    @property
-    def slow(self) -> bool:  # type: ignore[override]
-        """That of the expert."""
-        return self.expert.slow
+    native, detects_novelty, slow = (
+        property(attrgetter(f"expert.{name}"), doc="That of the expert.")
+        for name in ("native", "detects_novelty", "slow")
+    )
 
     def open_parameters(self) -> list[str]:
         """Return those of the expert."""

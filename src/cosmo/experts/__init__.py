@@ -27,40 +27,6 @@ if TYPE_CHECKING:
     from cosmo.experts.sync import SynC
     from cosmo.experts.vae import SEGZSL
 
-__all__ = [
-    "ALE",
-    "CMT",
-    "DAP",
-    "DCN",
-    "DEM",
-    "ESZSL",
-    "FCLSWGAN",
-    "ICINESS",
-    "LAGO",
-    "RN",
-    "SEEN_EXPERTS",
-    "SEGZSL",
-    "SJE",
-    "TRIPLE",
-    "UNSEEN_EXPERTS",
-    "CycleUWGAN",
-    "CycleWGAN",
-    "DeViSE",
-    "Discriminant",
-    "EnsembleExpert",
-    "ExpertPair",
-    "GaussianExpert",
-    "Kernel",
-    "PrecomputedExpert",
-    "SimilarityExpert",
-    "SoftmaxRegression",
-    "SynC",
-    "UnseenExpert",
-    "make_seen_expert",
-    "make_unseen_expert",
-    "select",
-]
-
 # Modules are imported on first use: most programs need one expert of many.
 _UNSEEN = {
     "eszsl": "eszsl:ESZSL",
@@ -96,6 +62,7 @@ _MODULES = {name: module for module, _, name in (entry.partition(":") for entry 
     "select": "base",
 }
 __getattr__, __dir__ = lazy(__name__, _MODULES)
+__all__ = [*_MODULES, "UNSEEN_EXPERTS", "make_unseen_expert"]
 
 
 class _Experts(Mapping[str, "type[UnseenExpert]"]):

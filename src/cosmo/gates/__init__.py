@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     from cosmo.gates.leave_out import LeaveOutGate
     from cosmo.gates.odin import OdinGate
 
-__all__ = [
-    "GATES",
-    "ConfidenceGate",
-    "EvidenceGate",
-    "Gate",
-    "LeaveOutGate",
-    "MaxSoftmaxGate",
-    "NoveltyGate",
-    "OdinGate",
-    "make_gate",
-]
-
 GATES = {
     "confidence": "confidence-based gate, K = 5, T = 3 (the paper's)",
     "confidence-auto": "confidence-based gate, K and T chosen by AUC on Gating-Val",
@@ -49,6 +37,7 @@ _MODULES = {
     "OdinGate": "odin",
 }
 __getattr__, __dir__ = lazy(__name__, _MODULES)
+__all__ = [*_MODULES, "GATES", "make_gate"]
 _ARGUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "confidence": ("ConfidenceGate", {}),
     "confidence-auto": ("ConfidenceGate", {"k": None, "temperatures": None}),

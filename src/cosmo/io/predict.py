@@ -35,8 +35,6 @@ from cosmo.io.writers import (
     state_folder,
 )
 
-__all__ = ["PredictionSummary", "is_partitioned", "predict_file"]
-
 logger = logging.getLogger(__name__)
 
 _BATCH_ROWS, _BATCH_ITEMS = 8192, 256  # of features; of texts or images

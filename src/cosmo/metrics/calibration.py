@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Calibration", "calibration"]
-
 
 @dataclass(frozen=True, eq=False)
 class Calibration:

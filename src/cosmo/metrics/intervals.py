@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
-__all__ = ["accuracy_bound", "accuracy_to_reach", "plausible_accuracies"]
-
 
 def plausible_accuracies(
     right: NDArray[np.intp], rows: NDArray[np.intp], size: int, generator: np.random.Generator

@@ -53,16 +53,6 @@ from cosmo.viz.page.sets import (
 from cosmo.viz.reliability import plot_reliability, reliability
 from cosmo.viz.text import accuracy_table, confusions_table, run_table, summary_table
 
-__all__ = [
-    "comparison_view",
-    "experiment_view",
-    "model_view",
-    "paper_view",
-    "read_view",
-    "render_page",
-    "write_report",
-]
-
 MAX_SAMPLES = 20_000  # of an evaluation; a page with more is slow to open
 
 
