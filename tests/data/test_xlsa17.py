@@ -167,9 +167,6 @@ class TestReading:
                 del file[reference].attrs["MATLAB_class"]
         assert list(read_xlsa17(folder).classes) == CLASSES
 
-    def test_file_names_with_the_ending(self, folder):
-        assert read_xlsa17(folder, features="res101.mat", descriptions="att_splits.mat", name="x").name == "x"
-
     def test_split_alone(self, folder, save):
         save(folder / "labels.mat", {"labels": column(LABELS)})
         labels, split = read_xlsa17_split(folder, labels="labels")
@@ -336,21 +333,6 @@ class TestFaults:
         with pytest.raises(DataError, match=rf"att_splits\.mat: {message}"):
             read_xlsa17(folder)
 
-    @pytest.mark.parametrize(
-        ("changes", "message"),
-        [
-            ({"labels": None}, r"labels is missing; .* the file has features, image_files"),
-            ({"labels": cells(CLASSES)}, r"labels must be a full matrix of real numbers, got a cell array"),
-            ({"labels": column([0, *LABELS[1:]])}, r"labels has the index 0; indices are 1-based"),
-            ({"features": np.ones((8, 3))}, r"features must have 8 columns, .*save its transpose"),
-            ({"image_files": column(LABELS)}, r"image_files must be a cell array"),
-        ],
-    )
-    def test_of_hdf5_fields(self, folder, changes, message):
-        save_v73(folder / "res101.mat", sample_fields(**changes))
-        with pytest.raises(DataError, match=rf"res101\.mat: {message}"):
-            read_xlsa17(folder)
-
     def test_hdf5_struct_or_sparse(self, folder):
         save_v73(folder / "res101.mat", sample_fields(features=None))
         with h5py.File(folder / "res101.mat", "r+") as file:
@@ -391,24 +373,6 @@ class TestFaults:
 class TestVariants:
     """Files as they circulate."""
 
-    @pytest.mark.parametrize(
-        ("samples", "classes"),
-        [
-            ({"labels": np.array([LABELS], np.uint8), "image_files": None}, {}),
-            ({"labels": column(LABELS, np.int64)}, {"original_att": None}),
-            ({"labels": np.array([LABELS], np.float32)}, {"train_loc": None, "val_loc": None}),
-        ],
-        ids=["labels in one row", "no original_att", "second version of the splits"],
-    )
-    def test_same_content(self, folder, samples, classes):
-        whole = read_xlsa17(folder)
-        savemat(folder / "res101.mat", sample_fields(**samples))
-        savemat(folder / "att_splits.mat", class_fields(**classes))
-        data = read_xlsa17(folder)
-        assert data.labels.equals(whole.labels)
-        assert data.descriptions.equals(whole.descriptions)
-        np.testing.assert_array_equal(data.split.trainval, whole.split.trainval)
-
     def test_flo_has_no_class_names(self, folder):
         savemat(folder / "att_splits.mat", class_fields(allclasses_names=None, original_att=None))
         data = read_xlsa17(folder)
@@ -441,34 +405,6 @@ class TestVariants:
         (folder / "valclasses1.txt").write_text("fox\nowl\n", encoding="utf-8")
         with pytest.raises(DataError, match=r"valclasses1\.txt: no class 'owl' in att_splits\.mat"):
             read_xlsa17(folder)
-
-    def test_like_awa2(self, folder):
-        """Names have a plus, a percentage is missing, and train and val are exactly trainval."""
-        percent = np.array([[-1, 30, 60, 90], [5, 0, 100, 15]], dtype=np.float64)
-        fields = {
-            "allclasses_names": cells(["grizzly+bear", "dog", "fox", "hen"]),
-            "original_att": percent,
-            "train_loc": column([1, 4, 2]),
-            "val_loc": column([6]),
-        }
-        savemat(folder / "att_splits.mat", class_fields(**fields))
-        data = read_xlsa17(folder, original=True)
-        assert data.descriptions.index[0] == "grizzly+bear"
-        assert data.descriptions.iloc[0].tolist() == [60, 5]
-        assert data.split.train.tolist() == [0, 3, 1]
-        assert data.split.val.tolist() == [5]
-
-    def test_like_apy(self, folder):
-        """An image has several objects, labels are a row, and there are splits for other tasks."""
-        images = cells([f"image_{i // 2}.jpg" for i in range(8)])
-        savemat(folder / "res101.mat", sample_fields(image_files=images, labels=np.uint8([LABELS])))
-        other = {"train_allclass_loc": column([1, 2, 8]), "tunseen_test_loc": column([8])}
-        share = np.array([[0.25, 1, 0, 0.5], [0, 0, 1, 0.125]])
-        savemat(folder / "att_splits.mat", class_fields(original_att=share, **other))
-        data = read_xlsa17(folder, original=True)
-        assert data.sample_names[:2] == ["image_0.jpg", "image_0.jpg"]
-        np.testing.assert_array_equal(data.descriptions, share.T)
-        np.testing.assert_array_equal(data.codes, np.array(LABELS) - 1)
 
 
 class TestMissingFiles:
