@@ -87,22 +87,10 @@ def choose(
     Unseen experts are compared by per-class accuracy on held-out classes, among these; seen experts on other
     rows of the remaining classes. The transform is that of the best harmonic mean of the simplest two.
 
-    Parameters
-    ----------
-    X, y
-        Training rows and their classes.
-    table : DataFrame
-        A row for each class in `y` and for no other.
-    held : HoldOut
-    seen, unseen
-        "auto", or an expert that is kept.
-    transform : str, optional
-        Kept if it is given.
-    budget : float, default=60.0
-        Seconds of one thread for all candidates. Costs are estimated from sizes, so that equal data give
-        equal choices; the first candidate of each role is always tried.
-    cache : Cache, optional
-        Stores the choice of parameters.
+    `table` has a row for each class in `y` and for no other. `seen` and `unseen` are "auto", or an expert
+    that is kept, as is a `transform`. `budget` is in seconds of one thread for all candidates; costs are
+    estimated from sizes, so that equal data give equal choices, and the first candidate of each role is
+    always tried.
     """
     contest = _Contest(X, y, table, held, budget, cache)
     names = _transforms(X) if transform is None else [transform]

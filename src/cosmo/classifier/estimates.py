@@ -51,21 +51,11 @@ def expected_scores(
     level: float = 0.9,
     seed: int = 0,
 ) -> ExpectedScores:
-    """Return the expected accuracies with `n_unseen` other unseen classes.
+    """Return the expected accuracies with `n_unseen` other unseen classes, from the hold-out rounds.
 
-    Parameters
-    ----------
-    validation : OutputsSummary
-        Of the hold-out rounds.
-    flips : array of shape (n_samples,)
-        Threshold at which each of its samples changes to the unseen expert.
-    threshold : float
-    n_unseen : int
-    error : float, default=0
-        Standard deviation of the gate's bias, in units of the threshold.
-    level : float, default=0.9
-        Probability that an interval contains the accuracy on test.
-    seed : int, default=0
+    `flips` has the threshold at which each sample changes to the unseen expert; `error` is the standard
+    deviation of the gate's bias, in units of the threshold; `level` the probability that an interval contains
+    the accuracy on test.
     """
     if not 0 < level < 1:
         raise ValueError(f"level is a probability between 0 and 1, got {level}")
@@ -187,22 +177,9 @@ def estimate_share(
 ) -> ShareEstimate:
     """Estimate the share of unseen samples where a batch comes from.
 
-    Parameters
-    ----------
-    score : array of shape (n_samples,)
-        Gate scores of the batch: log-odds of "seen".
-    validation : OutputsSummary
-        Of the hold-out rounds.
-    n_unseen : int
-        Number of unseen classes that the samples may belong to.
-    error : float, default=0
-        Standard deviation of the gate's bias.
-    seed : int, default=0
-        Seed of the simulated batches.
-
-    Returns
-    -------
-    ShareEstimate
+    `score` has the gate's log-odds of "seen" of the batch, `validation` is of the hold-out rounds; `n_unseen`
+    is the number of unseen classes that the samples may belong to, `error` the standard deviation of the
+    gate's bias.
     """
     known = -validation.gate_score
     edges = np.unique(np.quantile(np.concatenate([known, -score]), np.linspace(0, 1, _BINS + 1)[1:-1]))

@@ -18,21 +18,11 @@ from cosmo.mixture.smoothing import smooth
 class Explanation:
     """Every quantity from the experts to the prediction, for some samples.
 
-    Parameters
-    ----------
-    seen_classes, unseen_classes : Index
-        Classes of the columns below.
-    seen, unseen : array of shape (n_samples, n_seen or n_unseen)
-        The experts' own outputs, `p(y,S)` and `p(y,U)`; `p(y|S)` and `p(y|U)` in the calibrated method.
-    gate_score : array of shape (n_samples,)
-        Score of the gate; larger means more likely seen.
-    p_unseen : array of shape (n_samples,)
-        The gate's `p(U)` at the operating point.
-    smoothed_seen, smoothed_unseen : arrays like `seen`, `unseen`
-        The experts after smoothing, `p'(y|S)` and `p'(y|U)`. In the calibrated method they are `seen` and
-        `unseen`: the result is the product of expert and gate.
-    proba : array of shape (n_samples, n_seen + n_unseen)
-        The result, normalised, columns `[seen | unseen]`.
+    `seen` and `unseen` are the experts' own outputs, `p(y,S)` and `p(y,U)`; `p(y|S)` and `p(y|U)` in the
+    calibrated method. `gate_score` is larger for samples that look seen; `p_unseen` is the gate's `p(U)` at
+    the operating point. `smoothed_seen` and `smoothed_unseen` are the experts after smoothing, `p'(y|S)` and
+    `p'(y|U)`; in the calibrated method they are `seen` and `unseen`, and the result is the product of expert
+    and gate. `proba` is the result, normalised, columns `[seen | unseen]`.
 
     Examples
     --------

@@ -44,20 +44,10 @@ _FEWEST = 5  # wrong answers that a bound allows for, at least
 class Rejection:
     """Score "is the sample of a known class?", with its values on the held-out samples of the rounds.
 
-    Parameters
-    ----------
-    mean, spread : arrays of shape (3,)
-        Standardise the inputs: best seen logit, best unseen score, squared distance to the centre.
-    weights : array of shape (3,)
-        None is negative.
-    biases : array of shape (2,)
-        Of the evidence for seen and for unseen classes.
-    known : array of shape (n_rows,)
-        Scores of the validation outputs.
-    own : array of shape (n_rows,)
-        Probability of the true class within its domain, of the validation outputs.
-    n_classes : int
-        Number of classes in a round.
+    `mean` and `spread` standardise the three inputs: best seen logit, best unseen score, squared distance to
+    the centre. No weight is negative; `biases` are of the evidence for seen and for unseen classes. Of the
+    validation outputs, `known` has the scores, and `own` the probability of the true class within its domain.
+    `n_classes` is the number of classes in a round.
     """
 
     mean: Floats
@@ -122,20 +112,11 @@ def among_more_classes(proba: Floats, ratio: float) -> Floats:
 def fit_rejection(
     support: Floats, domain: NDArray[np.intp], weights: Floats, known: Floats, own: Floats, n_classes: int
 ) -> Rejection:
-    """Fit the score on held-out samples.
+    """Fit the score on held-out samples; see `Rejection` for `own` and `n_classes`.
 
-    Parameters
-    ----------
-    support : array of shape (n_samples, 3)
-        Inputs, with some classes of each round without a description.
-    domain : array of int, shape (n_samples,)
-        0 for samples of seen classes, 1 for unseen ones, 2 for those of classes without a description.
-    weights : array of shape (n_samples,)
-        Within each domain.
-    known : array of shape (n_rows, 3)
-        Inputs of the validation outputs, with all descriptions.
-    own, n_classes
-        See `Rejection`.
+    `support` (n_samples, 3) has the inputs, with some classes of each round without a description, whose
+    samples have the domain 2; those of seen classes have 0, of unseen ones 1. `weights` are within each
+    domain. `known` (n_rows, 3) has the inputs of the validation outputs, with all descriptions.
     """
     totals = np.bincount(domain, weights=weights, minlength=3)
     weights = weights / totals[domain]
@@ -171,18 +152,8 @@ def least_probability(
     """Return the least p(y) above which answers have an accuracy, by a lower bound with 95 % confidence.
 
     The bound allows for other classes: its standard error is that of the means of classes. Thresholds are
-    tried from the largest down, until one fails.
-
-    Parameters
-    ----------
-    probability, right, target, weights : arrays of shape (n_rows,)
-        p(y) of each answer, whether it is right, the true class, and a weight.
-    accuracy : float
-
-    Raises
-    ------
-    ValueError
-        If no threshold has this accuracy.
+    tried from the largest down, until one fails; ValueError if the first does. Arrays have p(y) of each
+    answer, whether it is right, the true class, and a weight.
     """
     order = np.argsort(-probability, kind="stable")
     p, r, t, w = (part[order] for part in (probability, right.astype(float), target, weights))
@@ -283,8 +254,8 @@ class RejectOption(OperatingPoints):
     def predict_set(self, X: ArrayLike, alpha: float = 0.1) -> list[NDArray[Any]]:
         """Return a set of classes for each sample, most probable first; it may be empty.
 
-        Of the samples of seen classes at least a share of 1 - alpha has its class in the set, and likewise
-        of unseen classes.
+        Of the samples of seen classes at least a share of 1 - alpha has its class in the set, and likewise of
+        unseen classes.
 
         Parameters
         ----------

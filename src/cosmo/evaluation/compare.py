@@ -208,18 +208,12 @@ POOLED = ("confidence", "evidence")
 
 @dataclass(frozen=True, eq=False)
 class GateResult:
-    """Results of a gate.
+    """Results of a gate: measures in percent, and its scores on test.
 
-    Parameters
-    ----------
-    name, about : str
-    measures : dict
-        In percent: `auc` and `fpr` (the share of unseen samples above the score that 95 % of the seen ones
-        exceed) on Gating-Val, `test_auc` and `test_fpr` on test, `acc_h` on GZSL-Val and `test_acc_h` of the
-        soft combination without smoothing; `ece`, the expected calibration error on Gating-Val of the score
-        as a probability of "seen", and `scaled_ece`, the same after Platt scaling on Gating-Train.
-    scores, is_seen : array of shape (n_samples,)
-        On test.
+    `auc` and `fpr` (the share of unseen samples above the score that 95 % of the seen ones exceed) are on
+    Gating-Val, `test_auc` and `test_fpr` on test; `acc_h` on GZSL-Val and `test_acc_h` are of the soft
+    combination without smoothing; `ece` is the expected calibration error on Gating-Val of the score as a
+    probability of "seen", `scaled_ece` the same after Platt scaling on Gating-Train.
     """
 
     name: str

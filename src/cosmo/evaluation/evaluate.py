@@ -21,27 +21,14 @@ _WEAK = 5  # classes that are named in a warning
 
 @dataclass(frozen=True, eq=False)
 class ModelEvaluation:
-    """Accuracies over the classes that have samples.
+    """Accuracies over the classes that have samples, with 95 % intervals over other rows.
 
-    Parameters
-    ----------
-    scores : GZSLScores
-        `Acc_ts` is NaN without samples of unseen classes, `Acc_tr` without those of seen ones, and
-        `Acc_H` without either.
-    intervals : tuple of Interval
-        95 % intervals of the three, over other rows of the same classes.
-    ausuc : float
-        Area under the seen-unseen curve, NaN as `Acc_H`.
-    ausuc_interval : Interval
-    classes : DataFrame
-        A row for each class with samples, worst first: domain, samples, accuracy, and the class that it is
-        most often mistaken for (`taken_for`), with the number of times.
-    confusions : DataFrame
-        truth, prediction and number of samples of each mistake, most frequent first.
-    predictions : DataFrame
-        label, prediction, probability and p_seen of each sample.
-    outputs : ExpertOutputs
-        Labelled outputs of both experts.
+    `Acc_ts` is NaN without samples of unseen classes, `Acc_tr` without those of seen ones, `Acc_H` and
+    `ausuc` without either. `classes` has a row for each class with samples, worst first: domain, samples,
+    accuracy, and the class that it is most often mistaken for (`taken_for`), with the number of times.
+    `confusions` has truth, prediction and number of samples of each mistake, most frequent first;
+    `predictions` label, prediction, probability and p_seen of each sample; `outputs` are the labelled outputs
+    of both experts.
     """
 
     scores: GZSLScores

@@ -105,18 +105,8 @@ class EnsembleExpert(UnseenExpert):
 class AdaptedExpert(UnseenExpert):
     """Unseen expert of an object with `fit(X, y, descriptions)` and `scores(X, descriptions)`.
 
-    If the object has a `grid`, its parameters that are None are chosen on held-out classes.
-
-    Parameters
-    ----------
-    expert : object
-    temperature : float or None, default=None
-        Temperature of the soft-max over scores. None fits it on held-out rows.
-
-    Attributes
-    ----------
-    expert_ : object
-        The fitted copy.
+    If the object has a `grid`, its parameters that are None are chosen on held-out classes. `expert_` is the
+    fitted copy; a `temperature` of None is fitted on held-out rows.
     """
 
     reference: ClassVar[str] = "an expert of your own"

@@ -10,17 +10,10 @@ from scipy.stats import norm
 def plausible_accuracies(
     right: NDArray[np.intp], rows: NDArray[np.intp], size: int, generator: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Draw per-class accuracies from Jeffreys' posterior of a proportion.
+    """Draw mean accuracies from Jeffreys' posterior, given right rows and rows of each class.
 
     The proportion has the effective sample size of the class mean: the number of rows for which it has the
     same variance. Classes without rows count as 0.
-
-    Parameters
-    ----------
-    right, rows : array of int, shape (n_classes,)
-        Number of correct rows and of rows of each class.
-    size : int
-        Number of draws.
 
     Examples
     --------
@@ -51,19 +44,10 @@ def _effective_size(rows: ArrayLike) -> float:
 
 
 def accuracy_bound(accuracy: float, rows: ArrayLike, confidence: float = 0.95) -> float:
-    """Return the lower Wilson bound of an accuracy over other rows of the same classes.
+    """Return the lower Wilson bound of a mean accuracy over other rows of the same classes.
 
-    Differences between classes are ignored. This makes the bound slightly conservative, but a function of the
-    accuracy alone, which `accuracy_to_reach` inverts.
-
-    Parameters
-    ----------
-    accuracy : float in 0..1
-        Mean over classes.
-    rows : array of int, shape (n_classes,)
-        Number of rows of each class.
-    confidence : float, default=0.95
-        Probability that the bound holds.
+    `rows` has the number of rows of each class. Differences between classes are ignored. This makes the bound
+    slightly conservative, but a function of the accuracy alone, which `accuracy_to_reach` inverts.
 
     Examples
     --------

@@ -106,20 +106,8 @@ def support(
 ) -> NDArray[np.float64]:
     """Return what speaks for any class at all: inputs of the score by which samples are rejected.
 
-    Parameters
-    ----------
-    logits : array of shape (n_samples, n_seen)
-        Of the seen expert.
-    unseen : array of shape (n_samples, n_unseen)
-        Scores of the unseen expert for unseen classes.
-    distance : array of shape (n_samples,)
-        Squared, to the centre of the training rows.
-    temperatures : Temperatures
-
-    Returns
-    -------
-    array of shape (n_samples, 3)
-        Best seen logit, best unseen score, distance.
+    They are the best logit of the seen expert, the best score of the unseen one for unseen classes, and the
+    squared distance to the centre of the training rows; shape (n_samples, 3).
     """
     best = logits.max(axis=1) / temperatures.seen, unseen.max(axis=1) / temperatures.gate
     return np.column_stack([*best, distance]).astype(np.float64)
@@ -131,24 +119,10 @@ def with_promoted(
     """Move classes that got samples after the training from the unseen to the seen classes.
 
     The probability of such a class has two sources: its description, as before, and the seen expert, by its
-    odds against the classes of the training. They are added.
-
-    Parameters
-    ----------
-    trained : array of shape (n_samples, n_trained)
-        `p(y|S)` over the classes of the training.
-    others : array of shape (n_samples, n_promoted + n_unseen)
-        `p(y|U)` over all classes that were unseen then, promoted ones first.
-    both : array of shape (n_samples, n_trained + n_promoted)
-        The seen expert's probabilities over all classes with samples.
-    log_odds : array of shape (n_samples,)
-        Of "unseen" as the gate was fitted.
-
-    Returns
-    -------
-    seen, unseen : arrays of shape (n_samples, n_trained + n_promoted) and (n_samples, n_unseen)
-    shift : array of shape (n_samples,)
-        To be added to the log-odds.
+    odds against the classes of the training. They are added. `trained` is `p(y|S)` over the classes of the
+    training; `others` is `p(y|U)` over all classes that were unseen then, promoted ones first; `both` has the
+    seen expert's probabilities over all classes with samples; `log_odds` are of "unseen" as the gate was
+    fitted. Return the distributions over seen and unseen classes, and a shift to be added to the log-odds.
 
     Examples
     --------
@@ -174,16 +148,9 @@ def pooled_temperature(
 ) -> float:
     """Return the temperature of largest weighted likelihood over several sets of classes.
 
-    Some samples of random classes are added, at least half a sample, so that the temperature is not zero
-    where all are right. It is 1 if all have the same likelihood: each sample has equal scores, or one class
-    only.
-
-    Parameters
-    ----------
-    blocks : sequence of (scores, target, weights)
-        Scores of shape (n_samples, n_classes), the column of the true class, and a weight for each sample.
-    random : float, default=0
-        Samples of random classes that are added, as a share.
+    Each block has scores (n_samples, n_classes), the column of the true class and a weight for each sample. A
+    share `random` of samples of random classes is added, at least half a sample, so that the temperature is
+    not zero where all are right. It is 1 if all have the same likelihood: equal scores, or one class only.
 
     Examples
     --------

@@ -274,19 +274,9 @@ _UNKNOWN = dict.fromkeys(field.name for field in fields(ExpertOutputs))
 class OutputsSummary(_Labelled):
     """The few numbers per labelled sample that curves and operating points need.
 
-    Model files and pages hold it in place of both experts' probabilities of all classes.
-
-    Parameters
-    ----------
-    n_seen, n_unseen : int
-        Number of classes.
-    target : array of int, shape (n_samples,)
-        True class as a column of `[seen | unseen]`.
-    seen_choice, unseen_choice : array of int, shape (n_samples,)
-        Column of each expert's best class.
-    best_seen, best_unseen : array of shape (n_samples,)
-        Each expert's largest probability, as the smoothing in use compares them.
-    gate_score : array of shape (n_samples,)
+    Model files and pages hold it in place of both experts' probabilities of all classes: the true class as a
+    column of `[seen | unseen]`, the column of each expert's best class, its probability as the smoothing in
+    use compares them, and the gate's score.
     """
 
     n_seen: int

@@ -20,18 +20,9 @@ from cosmo.paper.trials import Missing, Search, Source, Trial
 class Row:
     """A row of a table.
 
-    Parameters
-    ----------
-    name : str
-        As in the published figures.
-    expert : str or None
-        None: the one that the table is made for.
-    rule : str
-        A name in `cosmo.classifier.combinations.WAYS`.
-    sources : tuple of str
-        Sources that the row applies to: the paper's f-CLSWGAN* exists only as published predictions.
-    search : str, optional
-        Search of the trial, where the row is about it.
+    `expert` is None for the one that the table is made for; `rule` is a key of `cosmo.classifier.ways.WAYS`.
+    A row applies to some `sources`: the paper's f-CLSWGAN* exists only as published predictions. `search` is
+    that of the trial, where the row is about it.
     """
 
     name: str
