@@ -155,6 +155,24 @@ class TestBias:
         gate.bias_ += 0.7
         assert gate.bias_on([out]) == pytest.approx(-0.7, abs=1e-3)
 
+    def test_a_bias_leaves_the_factor_as_it_is(self):
+        gate, out = CalibratedGate().fit(gaussian()), gaussian(seed=1)
+        wide = outputs(out.evidence * np.where(out.is_seen, 1, 3)[:, None], out.target)
+        bias = gate.bias_on([wide])
+        p_unseen, weights = expit(bias - gate.score(wide)), domain_weights([wide])
+        assert weights @ p_unseen == pytest.approx(weights @ ~wide.is_seen, abs=1e-3)  # the best bias alone
+        assert abs(bias - gate.correction_on([wide])[1]) > 0.02
+
+    @pytest.mark.parametrize(("shift", "factor"), [(-20, 1e-3), (20, 1e3)])
+    def test_corrections_are_bounded(self, shift, factor):
+        out = gaussian()
+        gate = CalibratedGate(C=1e6).fit(out)
+        gate.bias_ += shift
+        assert gate.bias_on([out]) == pytest.approx(-8 * np.sign(shift))
+        gate.bias_ -= shift
+        gate.weights_, gate.bias_ = gate.weights_ * factor, gate.bias_ * factor
+        assert gate.correction_on([out])[0] == pytest.approx(-np.sign(np.log(factor)))
+
     def test_none_on_the_training_rows(self):
         out = gaussian()
         assert CalibratedGate().fit(out).bias_on([out]) == pytest.approx(0, abs=1e-3)
@@ -228,6 +246,7 @@ class TestEstimator:
         gate = CalibratedGate(C=3.0).fit(gaussian(20))
         copy = clone(gate)
         assert copy.get_params() == gate.get_params() == {"C": 3.0}
+        assert CalibratedGate().get_params() == {"C": 10.0}
         assert not hasattr(copy, "weights_")
 
     def test_scores_are_log_odds(self):

@@ -10,9 +10,9 @@ from sklearn.neural_network import MLPClassifier
 
 from cosmo import Cosmo
 from cosmo.data import load_glyphs
-from cosmo.gates import OdinGate
+from cosmo.gates import LeaveOutGate, OdinGate
 from cosmo.gates.base import ScoreScale
-from cosmo.gates.odin import logits_of, perturbed_confidence
+from cosmo.gates.odin import logits_of, perturbed_confidence, perturbed_logits
 from cosmo.metrics.accuracy import gate_auc
 
 
@@ -152,5 +152,25 @@ def test_chooses_the_best_setting_on_gating_val(data):
 def test_needs_evidence(data):
     train = data.split.trainval
     model = Cosmo(data.descriptions, method="paper").fit(data.features[train], data.labels[train])
+    found = model.validation_outputs_
+    for gate in (OdinGate(1.0, 0.0), LeaveOutGate()):
+        with pytest.raises(ValueError, match=f"{type(gate).__name__} reads the samples themselves"):
+            gate.fit(found)
     with pytest.raises(ValueError, match="OdinGate reads the samples themselves"):
-        OdinGate(1.0, 0.0).fit(model.validation_outputs_)
+        OdinGate().tuned(found, found)
+
+
+def test_logits_are_of_single_precision_and_networks_are_pushed(classifier):
+    X, model = classifier
+    network = MLPClassifier((5,), max_iter=30, random_state=0)
+    with pytest.warns(match="converge"):
+        logits = logits_of(network.fit(X, model.predict(X)))
+    spread, start = X.std(axis=0), logits(X)
+    assert {part.dtype for one in (logits, logits_of(model)) for pair in one.layers for part in pair} == {
+        start.dtype
+    }
+    assert start.dtype == np.float32
+    slope = np.eye(3)[start.argmax(axis=1)] - softmax(start / 2, axis=1)
+    direction = spread * np.sign(logits.pull_back(X, slope))
+    (moved,) = perturbed_logits(X, logits, spread, 2.0, [0.1])
+    np.testing.assert_allclose(moved, logits(X + 0.1 * direction), rtol=1e-4, atol=1e-5)

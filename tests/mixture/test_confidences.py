@@ -4,7 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, logsumexp, softmax
 
-from cosmo.mixture.confidences import CONFIDENCES, Temperatures, calibrated, pooled_temperature, with_promoted
+from cosmo.mixture.confidences import (
+    CONFIDENCES,
+    Temperatures,
+    calibrated,
+    pooled_temperature,
+    support,
+    with_promoted,
+)
 
 temperatures = st.builds(Temperatures, *[st.floats(0.1, 10)] * 3)
 seeds = st.integers(0, 10_000)
@@ -219,3 +226,10 @@ class TestWithPromoted:
         seen, _, shift = with_promoted(trained, others, both, np.array([1000.0]))
         np.testing.assert_allclose(shift, np.log(0.5) - np.log1p(0.5 * np.exp(30)))
         np.testing.assert_allclose(seen[0, 1], 1)
+
+
+def test_support_is_the_best_of_each_expert_and_the_distance():
+    logits, scores = np.float32([[1, 3], [4, 2]]), np.float32([[2, 8, 4], [6, 0, 1]])
+    found = support(logits, scores, np.array([5.0, 7.0]), Temperatures(0.5, 9.0, 2.0))
+    np.testing.assert_array_equal(found, [[6, 4, 5], [8, 3, 7]])
+    assert found.dtype == np.float64

@@ -226,7 +226,7 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | Path) -> None:
         """Write the fitted classifier to one file, for `cosmo.load` and the commands; see `Model.save`."""
-        from cosmo import Model  # type: ignore[attr-defined]
+        from cosmo import Model
 
         names = getattr(self, "feature_names_in_", None)
         Model(self, feature_names=None if names is None else list(names)).save(path)

@@ -68,15 +68,22 @@ def seen_mask(outputs: Sequence[ExpertOutputs]) -> NDArray[np.bool_]:
     return is_seen
 
 
+def fit_regression(
+    inputs: NDArray[np.float64], is_seen: NDArray[np.bool_], C: float
+) -> tuple[NDArray[np.float64], float]:
+    """Return weights and bias of the logistic regression "is this sample of a seen class?"."""
+    regression = LogisticRegression(C=C, max_iter=2000).fit(inputs, is_seen)
+    return regression.coef_[0], float(regression.intercept_[0])
+
+
 class ScoreScale:
     """An increasing linear function to the log-odds (Platt, 1999), which keeps the order of samples."""
 
     def fit(self, score: NDArray[np.float64], is_seen: NDArray[np.bool_]) -> Self:
         """Fit a logistic regression on held-out samples; its slope is at least 0.001."""
         self.middle, self.spread = float(score.mean()), float(score.std()) or 1.0
-        regression = LogisticRegression(C=1e3, max_iter=1000).fit(self._standard(score), is_seen)
-        self.slope = max(float(regression.coef_[0, 0]), 1e-3)
-        self.bias = float(regression.intercept_[0])
+        slopes, self.bias = fit_regression(self._standard(score), is_seen, 1e3)
+        self.slope = max(float(slopes[0]), 1e-3)
         return self
 
     def __call__(self, score: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -63,7 +63,7 @@ class CalibratedGate(Gate):
         if not as_number(self.C, name="C") > 0:
             raise ValueError(f"C must be positive, got {self.C}")
         inputs = np.concatenate([require_evidence(one, self) for one in outputs])
-        sign = np.where(seen_mask(outputs), -1.0, 1.0)
+        is_seen = seen_mask(outputs)
         classes = {label for one in outputs for label in one.classes}
         weights = domain_weights(outputs) * len(classes)
         self.mean_ = np.average(inputs, axis=0, weights=weights)
@@ -73,14 +73,12 @@ class CalibratedGate(Gate):
         rows = (inputs - self.mean_) / self.spread_
 
         def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            w, b = flat[:-1], flat[-1]
-            margin = sign * (rows @ w + b)
-            slope = -weights * sign * expit(-margin)
-            value = weights @ np.logaddexp(0, -margin) + w @ w / (2 * self.C)
-            return float(value), np.append(slope @ rows + w / self.C, slope.sum())
+            w = flat[:-1]
+            value, slope = _log_loss(rows @ w + flat[-1], is_seen, weights)
+            return float(value + w @ w / (2 * self.C)), np.append(slope @ rows + w / self.C, slope.sum())
 
-        found = minimize(loss, np.zeros(rows.shape[1] + 1), jac=True, method="L-BFGS-B")
-        self.weights_, self.bias_, self.bias_error_ = found.x[:-1], float(found.x[-1]), 0.0
+        found = minimize(loss, np.zeros(rows.shape[1] + 1), jac=True, method="L-BFGS-B").x
+        self.weights_, self.bias_, self.bias_error_ = found[:-1], float(found[-1]), 0.0
         return self
 
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
@@ -109,18 +107,24 @@ class CalibratedGate(Gate):
 
     def _correction(self, outputs: Sequence[ExpertOutputs], steepest: float) -> NDArray[np.float64]:
         value = np.concatenate([-self.score(one) for one in outputs])
-        sign = np.where(seen_mask(outputs), -1.0, 1.0)
-        weights = domain_weights(outputs)
+        is_seen, weights = seen_mask(outputs), domain_weights(outputs)
 
         def loss(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             log_odds = np.exp(x[0]) * (value + x[1])
-            slope = -weights * sign * expit(-sign * log_odds)
-            change = np.array([slope @ log_odds, slope.sum() * np.exp(x[0])])
-            return float(weights @ np.logaddexp(0, -sign * log_odds)), change
+            total, slope = _log_loss(log_odds, is_seen, weights)
+            return total, np.array([slope @ log_odds, slope.sum() * np.exp(x[0])])
 
         bounds = [(-steepest, steepest), (-8, 8)]
-        found: NDArray[np.float64] = minimize(loss, np.zeros(2), jac=True, method="L-BFGS-B", bounds=bounds).x
+        found: NDArray[np.float64] = minimize(loss, np.zeros(2), jac=True, bounds=bounds).x
         return found
+
+
+def _log_loss(
+    log_odds: NDArray[np.float64], is_seen: NDArray[np.bool_], weights: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64]]:
+    """Return the weighted log-loss of log-odds of "unseen", and its derivatives by them."""
+    value = weights @ np.logaddexp(0, np.where(is_seen, log_odds, -log_odds))
+    return float(value), weights * (expit(log_odds) - ~is_seen)
 
 
 def domain_weights(outputs: Sequence[ExpertOutputs]) -> NDArray[np.float64]:

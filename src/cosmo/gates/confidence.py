@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 
 from cosmo._core.validation import as_number
-from cosmo.gates.base import Gate, seen_mask
+from cosmo.gates.base import Gate, fit_regression, seen_mask
 from cosmo.metrics.accuracy import gate_auc
 from cosmo.mixture.outputs import ExpertOutputs
 
@@ -99,10 +98,8 @@ class ConfidenceGate(Gate):
         if self.convention not in ("textbook", "reference"):
             raise ValueError(f"convention must be 'textbook' or 'reference', got {self.convention!r}")
         is_seen = seen_mask(outputs)
-        regression = LogisticRegression(C=2.0, max_iter=1000)
-        regression.fit(np.concatenate([self.features(one) for one in outputs]), is_seen)
-        self.weights_ = regression.coef_[0]
-        self.bias_ = float(regression.intercept_[0])
+        inputs = np.concatenate([self.features(one) for one in outputs])
+        self.weights_, self.bias_ = fit_regression(inputs, is_seen, 2.0)
         return self
 
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:

@@ -7,11 +7,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
-from sklearn.linear_model import LogisticRegression
 
 from cosmo._core.validation import as_number
 from cosmo.experts.base import Observer
-from cosmo.gates.base import Gate, require_evidence, seen_mask
+from cosmo.gates.base import Gate, fit_regression, require_evidence, seen_mask
 from cosmo.gates.leave_out import entropy
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.smoothing import conditional, top_k
@@ -85,9 +84,8 @@ class EvidenceGate(Gate):
         values = np.concatenate([self.features(one) for one in outputs])
         self.mean_, spread = values.mean(axis=0), values.std(axis=0)
         self.spread_ = np.where(spread > 0, spread, 1)
-        regression = LogisticRegression(C=self.C, max_iter=2000)
-        regression.fit((values - self.mean_) / self.spread_, is_seen)
-        self.weights_, self.bias_ = regression.coef_[0], float(regression.intercept_[0])
+        inputs = (values - self.mean_) / self.spread_
+        self.weights_, self.bias_ = fit_regression(inputs, is_seen, self.C)
         return self
 
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
@@ -120,7 +118,7 @@ class _Neighbourhood(Observer):
         own = (self.means**2).sum(axis=1, dtype=np.float64)
         distance = np.sqrt(np.maximum(length[:, None] - 2 * products + own, 0) / X.shape[1])
         runner_up = min(1, distance.shape[1] - 1)
-        nearest = np.partition(distance, runner_up, axis=1)
+        nearest = np.partition(distance, runner_up)
         first, second = nearest[:, 0], nearest[:, runner_up]
         cosine = (products / np.maximum(np.sqrt(length)[:, None] * np.sqrt(own), 1e-12)).max(axis=1)
         columns = [first, second, first / np.maximum(second, 1e-12), cosine]

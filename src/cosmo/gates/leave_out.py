@@ -99,7 +99,7 @@ class LeaveOutEnsemble(Observer):
         self.spread = np.where(spread > 0, spread, 1).astype(np.float32)
         scaled = (X - self.mean) / self.spread
         self.classes, ranks = np.unique(codes, return_inverse=True)
-        ranks, n_classes = ranks.reshape(-1), len(self.classes)
+        n_classes = len(self.classes)
         rng = np.random.default_rng(gate.seed)
         fold = rng.permutation(n_classes) % min(gate.folds, n_classes)
         # A member needs at least two classes.

@@ -68,20 +68,19 @@ def logits_of(seen: Any) -> Logits:
     if hasattr(seen, "coefs_") and seen.out_activation_ in ("softmax", "logistic"):
         matrices, biases, activation = seen.coefs_, seen.intercepts_, seen.activation
     else:
-        matrices, biases = [np.transpose(getattr(seen, "coef_", []))], [getattr(seen, "intercept_", 0)]
-        activation = "identity"
-        n_classes = len(getattr(seen, "classes_", ()))
+        coefficients, n_classes = np.asarray(getattr(seen, "coef_", 0)), len(getattr(seen, "classes_", ()))
         # Other linear models, such as one-vs-one, have no soft-max.
-        if matrices[0].ndim != 2 or matrices[0].shape[1] != (n_classes if n_classes > 2 else 1):
+        if coefficients.ndim != 2 or len(coefficients) != (n_classes if n_classes > 2 else 1):
             raise TypeError(
                 f"ODIN needs the gradient of the seen expert, which {type(seen).__name__} does not have; use "
                 "a linear classifier, such as LogisticRegression or LinearDiscriminantAnalysis, or an "
                 "MLPClassifier"
             )
+        matrices, biases, activation = [coefficients.T], [seen.intercept_], "identity"
     layers = list(map(_single, matrices, biases))
     weights, bias = layers[-1]
     if weights.shape[1] == 1:  # one output for two classes, the difference of their logits
-        layers[-1] = np.hstack([0 * weights, weights]), np.r_[np.float32(0), bias]
+        layers[-1] = np.hstack([np.zeros_like(weights), weights]), np.r_[np.float32(0), bias]
     return Logits(layers, activation)
 
 

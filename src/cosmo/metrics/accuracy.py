@@ -252,7 +252,7 @@ def fpr_at_tpr(is_seen: ArrayLike, score: ArrayLike, tpr: float = 0.95) -> float
     0.0
     """
     _check_share(tpr=tpr)
-    false_rate, true_rate, _ = roc_curve(*_measured(is_seen, score), drop_intermediate=False)
+    false_rate, true_rate, _ = roc_curve(*_measured(is_seen, score))
     # Of equal abscissae np.interp takes the last, so the curve is walked from its far end.
     return float(np.interp(-tpr, -true_rate[::-1], false_rate[::-1]))
 

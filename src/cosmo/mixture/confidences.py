@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from cosmo.mixture.smoothing import conditional
+from cosmo.mixture.smoothing import conditional, row_sums
 
 CONFIDENCES = (
     "log-odds of the best seen class",
@@ -28,6 +28,7 @@ CONFIDENCES = (
 
 _TINY = 1e-30
 _MOST = 1e-4  # least probability of the classes of the training, against a promoted one
+_RANGE = np.array([-9, 6])  # of log-temperatures, around the logarithm of the spread of the scores
 LIMIT = 12.0  # of log-odds; beyond it, single precision is exhausted
 
 
@@ -74,31 +75,28 @@ def calibrated(
     z = logits * logits.dtype.type(1 / temperatures.seen)
     choice = z.argmax(axis=1)
     z -= z[rows, choice][:, None]
-    seen = np.exp(z, out=z)
-    seen[rows, choice] = 0  # Added to the others, its exp(0) would take their digits.
-    others = np.einsum("ij->i", seen)
-    seen[rows, choice] = 1
-    seen /= (others + 1)[:, None]
-    others = np.maximum(others, np.exp(-LIMIT))
+    np.exp(z, out=z)
+    z[rows, choice] = 0  # Added to the others, its exp(0) would take their digits.
+    others = row_sums(z)
+    z[rows, choice] = 1
+    z /= others + 1
 
     kind = scores.dtype.type
-    parts = scores[:, :n_seen], scores[:, n_seen:]
-    best = [part[rows, part.argmax(axis=1)] for part in parts]  # Faster than `max` of short rows.
-    powers = [part - top[:, None] for part, top in zip(parts, best, strict=True)]
-    unseen = powers[1] * kind(1 / temperatures.unseen)
+    best, log_mean = [], []
+    for part in (scores[:, :n_seen], scores[:, n_seen:]):
+        top = part[rows, part.argmax(axis=1)][:, None]  # Faster than `max` of short rows.
+        power = part - top
+        unseen = power * kind(1 / temperatures.unseen)  # Kept of the second part.
+        power *= kind(1 / temperatures.gate)
+        np.exp(power, out=power)
+        best.append(top / kind(temperatures.gate))
+        log_mean.append(best[-1] + np.log(row_sums(power) / part.shape[1]))
     np.exp(unseen, out=unseen)
-    unseen /= np.einsum("ij->i", unseen)[:, None]
-    log_mean = []
-    for part, top in zip(powers, best, strict=True):
-        part *= kind(1 / temperatures.gate)
-        top /= kind(temperatures.gate)
-        log_mean.append(top + np.log(np.einsum("ij->i", np.exp(part, out=part)) / part.shape[1]))
-    own = scores[rows, choice] / kind(temperatures.gate)
-    columns = (-np.log(others), best[1] - best[0], log_mean[1] - log_mean[0], best[0] - own)
-    confidences = np.empty((len(logits), len(columns)))
-    for column, values in enumerate(columns):
-        confidences[:, column] = values
-    return seen, unseen, confidences
+    unseen /= row_sums(unseen)
+    own = scores[rows, choice][:, None] / kind(temperatures.gate)
+    odds = -np.log(np.maximum(others, np.exp(-LIMIT)))
+    columns = odds, best[1] - best[0], log_mean[1] - log_mean[0], best[0] - own
+    return z, unseen, np.hstack(columns).astype(np.float64)
 
 
 def support(
@@ -175,5 +173,5 @@ def pooled_temperature(
         return float(weights @ (log_proba[np.arange(len(target)), target] + shared))
 
     # Bounds relative to the spread of the scores, so that any unit of score can be fitted.
-    found = minimize_scalar(loss, bounds=(centre - 9, centre + 6), options={"xatol": 1e-3})
+    found = minimize_scalar(loss, bounds=centre + _RANGE, options={"xatol": 1e-3})
     return float(np.exp(found.x))

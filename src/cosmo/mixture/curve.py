@@ -161,7 +161,7 @@ class SeenUnseenCurve:
         self, thresholds: ArrayLike
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Return `Acc_ts`, `Acc_tr` and `Acc_H` at many thresholds."""
-        k = np.searchsorted(self.corners, thresholds, side="left")
+        k = np.searchsorted(self.corners, thresholds)
         return self.acc_ts[k], self.acc_tr[k], self.acc_h[k]
 
     def best(self, *, min_seen: float = 0.0, min_unseen: float = 0.0) -> CurvePoint:

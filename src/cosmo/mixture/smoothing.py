@@ -56,7 +56,7 @@ def soften(scores: NDArray[Any], temperature: float) -> NDArray[Any]:
         np.subtract(scores[rows], scores[rows].max(axis=-1, keepdims=True), out=part)
         part /= scores.dtype.type(temperature)
         np.exp(part, out=part)
-        part /= _sums(part)
+        part /= row_sums(part)
     return out
 
 
@@ -75,7 +75,7 @@ def top_k(proba: NDArray[Any], k: int, temperature: float = 1.0) -> NDArray[Any]
     out = found[:, : proba.shape[1]]
     for rows in _blocks(proba):
         values = proba[rows].copy() if temperature == 1 else _powers(proba[rows], temperature)
-        mass = 1 if temperature == 1 else _sums(values)
+        mass = 1 if temperature == 1 else row_sums(values)
         values.sort(axis=1)
         np.divide(values[:, : -k - 1 : -1], mass, out=out[rows])
     return found
@@ -103,7 +103,7 @@ def _powers(proba: NDArray[Any], temperature: float) -> NDArray[Any]:
     return np.exp(powered)
 
 
-def _sums(values: NDArray[Any]) -> NDArray[Any]:
+def row_sums(values: NDArray[Any]) -> NDArray[Any]:
     """Return the sum of each row."""
     if values.shape[-1] > _SHORT:
         total: NDArray[Any] = values.sum(axis=-1, keepdims=True)
@@ -162,8 +162,8 @@ def conditional(proba: NDArray[Any], *, out: NDArray[Any] | None = None) -> NDAr
     """
     out = np.empty_like(proba) if out is None else out
     np.copyto(out, proba)
-    mass = _sums(out)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    mass = row_sums(out)
+    with np.errstate(invalid="ignore"):
         out /= mass
     out[~(mass[:, 0] > 0)] = 1 / proba.shape[1]
     return out
