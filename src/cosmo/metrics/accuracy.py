@@ -56,7 +56,7 @@ def harmonic_mean(acc_ts: ArrayLike, acc_tr: ArrayLike) -> Any:
     >>> round(harmonic_mean(0.246, 0.648), 3), harmonic_mean(0, 0)
     (0.357, 0.0)
     """
-    ts, tr = np.asarray(acc_ts, dtype=np.float64), np.asarray(acc_tr, dtype=np.float64)
+    ts, tr = (np.asarray(part, dtype=np.float64) for part in (acc_ts, acc_tr))
     total, mean = ts + tr, np.asarray(2 * ts * tr)
     np.divide(mean, total, out=mean, where=total > 0)
     return mean if mean.ndim else float(mean)
@@ -286,7 +286,7 @@ def gate_intervals(
         return np.pad(drawn.cumsum(axis=1) / len(columns), ((0, 0), (1, 0)))
 
     true_rate, false_rate = rates(column[seen]), rates(column[~seen])
-    auc = np.trapezoid(true_rate, false_rate, axis=1)
+    auc = np.trapezoid(true_rate, false_rate)
     fpr = list(map(partial(np.interp, -tpr), -true_rate[:, ::-1], false_rate[:, ::-1]))  # as in fpr_at_tpr
     tail = [(1 - level) / 2, (1 + level) / 2]
     return Interval(*map(float, np.quantile(auc, tail))), Interval(*map(float, np.quantile(fpr, tail)))
