@@ -21,6 +21,7 @@ from cosmo.data import GZSLDataset, read_xlsa17
 from cosmo.data.splits import PUBLISHED_SEEDS, Protocol
 from cosmo.experts import UnseenExpert, make_unseen_expert, select
 from cosmo.metrics.accuracy import gzsl_scores, zsl_accuracy
+from plotting import MARKERS, add_option, panels, save
 
 COLUMNS = ["t1", "acc_ts", "acc_tr", "acc_h", "cpu_seconds"]
 
@@ -57,6 +58,21 @@ def measure_all(folder: str, features: str, methods: list[str], seeds: int) -> p
     return pd.DataFrame(found, index=COLUMNS).T
 
 
+def plot(pairs: list[tuple[str, dict[str, float], pd.Series[float]]], file: Path) -> None:
+    """Draw ours against published code, a point for each pair; the band is a difference of 1.5 points."""
+    figure, axes = panels(1, 2, height=3.9)
+    for axis, column, title in zip(axes[0], ["t1", "acc_h"], ["T1", "Acc_H"], strict=True):
+        for k, (label, theirs, ours) in enumerate(pairs):
+            axis.plot(theirs[column], ours[column], MARKERS[k % len(MARKERS)], label=label)
+        limits = *axis.get_xlim(), *axis.get_ylim()
+        ends = np.array([min(limits) - 2, max(limits) + 2])
+        axis.plot(ends, ends, color="#888888", linewidth=0.8, zorder=0)
+        axis.fill_between(ends, ends - 1.5, ends + 1.5, color="#eeeeee", linewidth=0, zorder=0)
+        axis.set(xlim=ends, ylim=ends, aspect="equal", xlabel=f"{title} of published code", ylabel="ours")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    save(figure, file)
+
+
 def main() -> None:
     """Print the table."""
     reference = pd.read_csv(Path(__file__).with_suffix(".csv"))
@@ -67,12 +83,15 @@ def main() -> None:
     options.add_argument("--features", default="res101")
     options.add_argument("--methods", nargs="+", default=list(reference["method"].unique()))
     options.add_argument("--seeds", type=int, default=3)
+    add_option(options)
     args = options.parse_args()
     ours = measure_all(args.folder, args.features, args.methods, args.seeds)
     names = [method.partition(":")[0] for method in args.methods]
     print("| method | code | chosen on | T1 | ts | tr | H | CPU s |\n|---|---|---|---:|---:|---:|---:|---:|")
+    pairs = []
     for method, name in zip(args.methods, names, strict=True):
         rows = [*reference[reference["method"] == name].to_dict("records")]
+        pairs += [(f"{method} (chosen on {row['choice']})", row, ours.loc[method]) for row in rows]
         rows.append({"repository": "ours", "choice": "validation", **ours.loc[method]})
         for row in rows:
             figures = " | ".join(f"{row[column]:.{int(column != 'cpu_seconds')}f}" for column in COLUMNS)
@@ -80,6 +99,8 @@ def main() -> None:
     print()
     for row in reference[reference["method"].isin(names)].itertuples():
         print(f"- {row.method}: {row.how}")
+    if args.plot:
+        plot(pairs, args.plot)
 
 
 if __name__ == "__main__":
