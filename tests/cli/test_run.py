@@ -162,16 +162,6 @@ def test_model_of_the_paper(benchmark, cosmo, tmp_path, plain):
     assert model.cosmo.operating_point_._asdict() == point
 
 
-def test_names_of_files(benchmark, cosmo, tmp_path, plain):
-    other = tmp_path / "other"
-    other.mkdir()
-    for name, new in (("res101", "mine"), ("att_splits", "words")):
-        shutil.copy(benchmark / f"{name}.mat", other / f"{new}.mat")
-    options = ["--features", "mine", "--descriptions", "words", "--attributes", benchmark / "attributes.txt"]
-    results = strict(cosmo("run", other, "--out", tmp_path / "out", "-q", "--json", *options).out)
-    assert results["results"] == plain.results["results"]
-
-
 def test_repeats(benchmark, cosmo, tmp_path):
     out, err = cosmo("run", benchmark, "--repeats", "2", "--seed", "4", "--out", tmp_path)
     results = strict((tmp_path / "results.json").read_bytes())

@@ -279,12 +279,6 @@ class TestArrays:
         again["x"][0, 0] = 9  # a copy of one's own
         assert cache.arrays("kind", "key", never)["x"][0, 0] == 0
 
-    def test_kind_and_key_tell_entries_apart(self, cache):
-        for kind, key in itertools.product("ab", "xy"):
-            cache.arrays(kind, key, lambda name=kind + key: {"v": np.array(name)})
-        assert str(cache.arrays("a", "y", never)["v"]) == "ay"
-        assert str(cache.arrays("b", "x", never)["v"]) == "bx"
-
     @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
     def test_a_failure_leaves_nothing(self, error, cache):
         def failing():
@@ -360,10 +354,3 @@ class TestDocuments:
     def test_an_entry_that_cannot_be_opened(self, cache):
         (cache.folder / "kind-key.json").mkdir()
         assert cache.read("kind", "key") == {}
-
-
-class TestFolder:
-    def test_a_file_in_the_way(self, tmp_path):
-        (tmp_path / "taken").touch()
-        with pytest.raises(OSError, match="taken"):
-            Cache(tmp_path / "taken")

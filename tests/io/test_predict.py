@@ -283,17 +283,6 @@ class TestTexts:
         assert "row 21 is skipped" in caplog.text
         assert "row 4 " not in caplog.text
 
-    def test_skipping_after_all_goes_on(self, words, tmp_path):
-        texts = ["aaax"] * 40
-        texts[20] = "what?"
-        pd.DataFrame({"text": texts}).to_csv(tmp_path / "new.csv", index=False)
-        with pytest.raises(DataError, match=r"new.csv: some samples cannot be used"):
-            predict(words, tmp_path / "new.csv", tmp_path / "out.csv")
-        summary = predict(words, tmp_path / "new.csv", tmp_path / "out.csv", on_error="skip")
-        assert (summary.rows, summary.found) == (39, SIZE)
-        predict(words, tmp_path / "new.csv", tmp_path / "whole.csv", on_error="skip")
-        assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-
 
 class TestDoor:
     def test_number_of_features(self, model, tmp_path):

@@ -176,26 +176,6 @@ def test_any_experts(n_seen, n_unseen, seed, softness, concentration, rule):
     compare_gated(task, smoothing_rule, softness)
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_every_row_flips_exactly_once(name):
-    task = draw_task((3, 8), seed=11, n=60)
-    softness = 0.2
-    predicted = np.array(
-        [
-            score_matrix(task, RULES[name], softness, beta).argmax(axis=1)
-            for beta in np.linspace(-60 * softness, 60 * softness + 1, 300)
-        ]
-    )
-    is_unseen = predicted >= task.n_seen
-    assert not is_unseen[0].any()
-    assert is_unseen[-1].all()
-    np.testing.assert_array_equal((np.diff(is_unseen.astype(int), axis=0) != 0).sum(axis=0), 1)
-    # Within an expert the choice never moves.
-    seen_choice = np.broadcast_to(task.seen.argmax(axis=1), predicted.shape)
-    unseen_choice = np.broadcast_to(task.n_seen + task.unseen.argmax(axis=1), predicted.shape)
-    np.testing.assert_array_equal(predicted, np.where(is_unseen, unseen_choice, seen_choice))
-
-
 @pytest.mark.parametrize("name", ["none", "constant 0.35", "adaptive", "hard"])
 def test_equal_rows_flip_together(name):
     task = draw_task((4, 3), seed=2, n=10, copies=3)
@@ -234,10 +214,3 @@ class TestWithoutMass:
         np.testing.assert_allclose(curve.acc_tr, [1 / 3, 1 / 3])
         np.testing.assert_allclose(curve.acc_ts, [0, 0.5])
         assert curve.area == pytest.approx(1 / 6)
-
-    @pytest.mark.parametrize("name", ["none", "constant 0.35", "hard"])
-    def test_the_other_rules_assume_a_uniform_distribution(self, name):
-        task = draw_task((4, 3), seed=5)
-        task.joint[::2, 4:] = 0
-        assert np.isfinite(gated(RULES[name], 0.3).flips(task.outputs)).all()
-        compare_gated(task, RULES[name], 0.3)
