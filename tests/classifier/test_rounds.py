@@ -9,7 +9,7 @@ from joblib import parallel_config
 from scipy.special import expit
 
 from cosmo import Cosmo
-from cosmo.classifier import _calibrate, _rounds
+from cosmo.classifier import _calibrate, _methods
 from cosmo.classifier._calibrate import RoundScores, Scores, calibrate, fit_temperatures, pool
 from cosmo.data.rounds import deployment_rounds
 from cosmo.experts import ESZSL
@@ -264,7 +264,7 @@ class TestFit:
         class SlowESZSL(ESZSL):
             slow: ClassVar[bool] = True
 
-        monkeypatch.setattr(_rounds, "deployment_rounds", record)
+        monkeypatch.setattr(_methods, "deployment_rounds", record)
         self.fit(task)
         self.fit(task, rounds=2)
         self.fit(task, unseen=SlowESZSL(1.0, 1.0, temperature=0.1), rounds=3)
@@ -291,7 +291,7 @@ class TestFit:
             calibrated.extend(rounds)
             return calibrate(rounds, columns)
 
-        monkeypatch.setattr(_rounds, "calibrate", record)
+        monkeypatch.setattr(_methods, "calibrate", record)
         model = self.fit(task, unseen=SlowESZSL(1.0, 1.0, temperature=temperature))
         assert fits == [8, 12]
         # 4 of 12 classes are held out; beside 8 others, 3 are in the proportion of the task.
