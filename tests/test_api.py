@@ -8,7 +8,7 @@ from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 TARGETS = re.findall(r"^::: (\S+)\.(\w+)$", PAGE.read_text("utf-8"), flags=re.MULTILINE)
-PACKAGES = ("cosmo", "cosmo.data", "cosmo.experts", "cosmo.gates", "cosmo.testing")
+PACKAGES = ("cosmo", "cosmo.data", "cosmo.experts", "cosmo.gates", "cosmo.model_selection", "cosmo.testing")
 
 
 def test_every_target_is_exported_by_its_package():

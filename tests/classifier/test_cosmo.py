@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from cosmo import DAP, ESZSL, Cosmo, MaxSoftmaxGate
+from cosmo import DAP, ESZSL, Cosmo, MaxSoftmaxGate, load
 from cosmo.data import load_glyphs
 from cosmo.data.splits import Protocol, hold_out
 from cosmo.metrics.accuracy import gzsl_scores
@@ -187,6 +187,52 @@ class TestAddClasses:
         new = data.descriptions.iloc[[0]].set_axis(["new"]) * np.nan
         with pytest.raises(ValueError, match="missing or infinite"):
             model.add_classes(new)
+
+
+@pytest.mark.parametrize("method", ["calibrated", "paper"])
+class TestNoUnseenClassYet:
+    @pytest.fixture
+    def known(self, data):
+        return data.descriptions.loc[data.seen_classes]
+
+    def test_predictions_are_of_seen_classes(self, data, train, test, known, method, tmp_path):
+        model = Cosmo(known, method=method).fit(*train)
+        proba, rows = model.predict_proba(test[0]), data.split.test_seen
+        assert proba.shape == (len(test[0]), 28)
+        np.testing.assert_allclose(proba.sum(axis=1), 1)
+        labels, probabilities, p_seen = model.predict_top(test[0], 2)
+        assert (labels[:, 0] == model.predict(test[0])).all()
+        np.testing.assert_allclose(probabilities[:, 0], proba.max(axis=1), rtol=1e-6)
+        assert (p_seen > 0.999).all()
+        assert model.score(data.features[rows], data.labels[rows]) > 0.6
+        assert model.reasons(test[0][:1])[0].endswith("no unseen class above 0.00")
+        assert model.explain(test[0][:1]).prediction[0] == labels[0, 0]
+        assert model.operate_at(min_unseen=0.3).expected_scores().scores.acc_ts > 0
+        model.save(tmp_path / "m.cosmo")
+        again = load(tmp_path / "m.cosmo")
+        np.testing.assert_array_equal(again.predict_proba(test[0]), proba)
+
+    def test_classes_are_added_later(self, data, train, test, known, method):
+        described = Cosmo(data.descriptions, method=method).fit(*train)
+        new = data.descriptions.loc[data.unseen_classes]
+        later = Cosmo(known, method=method).fit(*train).add_classes(new)
+        expected, found = (accuracies(model, test).acc_h for model in (described, later))
+        assert later.unseen_classes_.tolist() == new.index.tolist()
+        # The paper's method does not depend on unseen classes; the calibrated one takes fewer to come.
+        assert found == pytest.approx(expected, abs=1e-6 if method == "paper" else 0.08)
+
+    def test_samples_of_no_class_are_rejected(self, data, train, known, method):
+        if method == "paper":
+            pytest.skip("has no rejection")
+        model = Cosmo(known).fit(*train)
+        rejected = [
+            np.mean(model.predict(data.features[rows], reject=0.1) == "unknown")
+            for rows in (data.split.test_seen, data.split.test_unseen)
+        ]
+        assert rejected[0] < 0.2 < rejected[1]
+        assert {len(one) for one in model.predict_set(data.features[:9])} <= set(range(29))
+        with pytest.raises(ValueError, match="no unseen class; add one by add_classes"):
+            model.estimate_share(data.features)
 
 
 class TestBadInput:

@@ -1,9 +1,11 @@
 """`cosmo fit`."""
 
+import json
 import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from cosmo.data import load_glyphs, write_glyph_images
@@ -75,6 +77,24 @@ class TestFeatures:
         Path("model.cosmo").unlink()
         refuse(["fit", "-q", *words], message)
         assert not list(project.glob("**/*.cosmo"))
+
+
+@pytest.mark.usefixtures("project")
+def test_classes_are_described_after_the_training(cosmo, refuse):
+    """The samples of some fruit only, then the descriptions of the others."""
+    table, seen = pd.read_csv("descriptions.csv", index_col=0), pd.read_csv("samples.csv")["fruit"].unique()
+    table.loc[seen].to_csv("known.csv")
+    table.drop(seen).to_csv("later.csv")
+    words = ["samples.csv", "--label", "fruit", "--descriptions", "known.csv"]
+    out, _ = cosmo("check", *words)
+    assert "note: every described class has samples: `cosmo classes add`" in out
+    cosmo("fit", *words, "-q", "--out", "known.cosmo")
+    out, _ = cosmo("explain", "known.cosmo", "test.csv")
+    assert "Unseen expert" not in out
+    refuse(["evaluate", "known.cosmo", "samples.csv", "--report", "r.html", "-q"], "`cosmo classes add`")
+    cosmo("classes", "add", "known.cosmo", "--descriptions", "later.csv")
+    found = json.loads(cosmo("evaluate", "known.cosmo", "test.csv", "--json", "-q").out)
+    assert min(found["acc_ts"], found["acc_tr"]) > 0.8
 
 
 def test_arrays(cosmo, tmp_path):

@@ -52,7 +52,8 @@ class _Shape:
 class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify samples of seen classes and of classes known by description only.
 
-    Classes in `y` are seen, the other rows of `descriptions` are unseen. `fit` holds out some seen classes to
+    Classes in `y` are seen, the other rows of `descriptions` are unseen; there may be none yet, and
+    `add_classes` adds them. `fit` holds out some seen classes to
     fit the gate and to choose the operating point, then fits both experts on all rows.
 
     The default method returns calibrated probabilities, `p(y|S)·p(S)` or `p(y|U)·p(U)`. It holds out classes

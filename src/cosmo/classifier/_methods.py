@@ -28,7 +28,7 @@ from cosmo._core.cache import Cache
 from cosmo._core.validation import encode_labels
 from cosmo.classifier._calibrate import HeldOut, RoundScores, Scores, calibrate, one_hold_out
 from cosmo.classifier.combinations import GatedMixture, Outputs
-from cosmo.data.rounds import Round, deployment_rounds, groups_of
+from cosmo.data.rounds import Round, deployment_rounds, expected_unseen, groups_of
 from cosmo.data.splits import HoldOut
 from cosmo.experts.base import UnseenExpert
 from cosmo.experts.pair import ExpertPair, fit_seen_expert, seen_logits, squared_distance
@@ -56,6 +56,8 @@ def fit_calibrated(
     Unseen classes of `table` may not influence a choice. The parameters of `unseen` are chosen once, on
     `held`.
     """
+    n_seen = y.nunique()
+    n_unseen = expected_unseen(n_seen, len(table) - n_seen)
     if unseen.slow and n_rounds is None:
         known = table[table.index.isin(y)]
         codes = encode_labels(y, known.index)
@@ -65,7 +67,7 @@ def fit_calibrated(
         scores = one_hold_out(
             _held_out(seen, X, codes, held),
             lambda classes: chosen.scores(rows, known.iloc[classes]),
-            len(table) - len(known),
+            n_unseen,
             seed=seed,
         )
         calibration = calibrate(scores, np.arange(len(known)))
@@ -76,9 +78,7 @@ def fit_calibrated(
         if unseen.open_parameters():
             logger.info("choosing the parameters of the unseen expert on held-out classes")
         chosen = unseen.select(X, y, known, held, cache=cache) if unseen.open_parameters() else unseen
-        rounds = deployment_rounds(
-            codes, len(table) - len(known), n_rounds=n_rounds, halves=not unseen.slow, seed=seed
-        )
+        rounds = deployment_rounds(codes, n_unseen, n_rounds=n_rounds, halves=not unseen.slow, seed=seed)
         scores = run_rounds(seen, chosen, X, y, codes, known, rounds, n_jobs=n_jobs)
         calibration = calibrate(scores, np.argsort(np.argsort(table.index.get_indexer(classes))))
     if not calibration.mixture.validation_point_.acc_h > 0:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from cosmo.classifier._prediction import Predictor
 from cosmo.classifier.combinations import OperatingPoint
 from cosmo.classifier.estimates import ExpectedScores, ShareEstimate, estimate_share, expected_scores
+from cosmo.data.rounds import expected_unseen
 from cosmo.metrics.accuracy import GZSLScores
 from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary
@@ -99,14 +100,20 @@ class OperatingPoints(Predictor):
         check_is_fitted(self, "experts_")
         mixture = self.combination_
         mixture.check_share()
+        if not len(self.unseen_classes_):
+            raise ValueError("the model has no unseen class; add one by add_classes")
         score = mixture.gate_score(self.experts_.predictions(self._check_rows(X)))
         validation, n_unseen = mixture.summary(self.validation_outputs_), len(self.unseen_classes_)
         return estimate_share(score, validation, n_unseen, error=mixture.bias_error)
 
     def expected_scores(self, level: float = 0.9) -> ExpectedScores:
-        """Return the accuracies to expect on test, with intervals that allow for other unseen classes."""
+        """Return the accuracies to expect on test, with intervals that allow for other unseen classes.
+
+        If there is no unseen class yet, they are those with a quarter as many as seen ones.
+        """
         check_is_fitted(self, "experts_")
-        mixture, n_unseen = self.combination_, len(self.unseen_classes_)
+        mixture = self.combination_
+        n_unseen = expected_unseen(len(self.seen_classes_), len(self.unseen_classes_))
         validation = mixture.summary(self.validation_outputs_)
         at = mixture.flips(validation), mixture.operating_point_.threshold
         return expected_scores(validation, *at, n_unseen, error=mixture.bias_error, level=level)

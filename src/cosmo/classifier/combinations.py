@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ from cosmo.mixture.smoothing import Smoothing, check_smoothing, combine, gate_be
 Outputs = ExpertOutputs | OutputsSummary
 
 SOFTNESSES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_CERTAIN = 50.0  # log-odds
 _EPSILON = float(np.finfo(np.float64).eps)
 PRIOR_WEIGHTS = tuple(round(0.05 * i, 2) for i in range(20))
 
@@ -63,6 +65,16 @@ class Combination(BaseEstimator, ABC):  # type: ignore[misc]
     def curve(self, outputs: Outputs) -> SeenUnseenCurve:
         """Return the exact seen-unseen curve of labelled outputs over all thresholds."""
         return SeenUnseenCurve(self.flips(outputs), *_gains(outputs, self.seen_choice(outputs)))
+
+    def present_curve(self, outputs: ExpertOutputs) -> SeenUnseenCurve:
+        """Return the curve with means over the classes that have samples."""
+        curve, present = self.curve(outputs), np.unique(outputs.labels)
+        n_seen = int((present < outputs.n_seen).sum())
+        return replace(
+            curve,
+            seen_gain=curve.seen_gain * (outputs.n_seen / max(n_seen, 1)),
+            unseen_gain=curve.unseen_gain * (outputs.n_unseen / max(len(present) - n_seen, 1)),
+        )
 
     def takes_for_unseen(self, outputs: Outputs) -> NDArray[np.bool_]:
         """Return which samples go to the unseen expert."""
@@ -270,8 +282,9 @@ class GatedMixture(Combination):
     def flips(self, outputs: Outputs) -> NDArray[np.float64]:
         """Return `g + T·log(u*/(1-u*))`, where `u*` is the belief at which the experts tie."""
         point = self.operating_point_
-        score = self.gate_score(outputs)
-        flips: NDArray[np.float64] = score + point.softness * self._log_odds(outputs, point.prior_weight)
+        flips: NDArray[np.float64] = self.gate_score(outputs)
+        if outputs.n_unseen:
+            flips = flips + point.softness * self._log_odds(outputs, point.prior_weight)
         return flips
 
     def seen_choice(self, outputs: Outputs) -> NDArray[np.intp]:
@@ -279,7 +292,13 @@ class GatedMixture(Combination):
         return outputs.seen_choice
 
     def gate_score(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Return the gate's score of each sample; a summary has it stored."""
+        """Return the gate's score of each sample; a summary has it stored.
+
+        If there is no unseen class, all samples have one that is certain.
+        """
+        if not outputs.n_unseen:
+            point = self.operating_point_
+            return np.full(len(outputs), point.threshold + _CERTAIN * point.softness)
         return outputs.gate_score if isinstance(outputs, OutputsSummary) else self.gate_.score(outputs)
 
     def summary(self, outputs: Outputs) -> OutputsSummary:
@@ -303,7 +322,7 @@ class GatedMixture(Combination):
     def belief(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return `p(U)` of each sample at the operating point (0 or 1 for a hard gate)."""
         point = self.operating_point_
-        belief = gate_belief(self.gate_.score(outputs), point.threshold, point.softness)
+        belief = gate_belief(self.gate_score(outputs), point.threshold, point.softness)
         if self.hard:
             belief = (belief > 0.5).astype(np.float64)
         # Strictly between 0 and 1, so that one expert wins where the other has no mass at all.
@@ -311,6 +330,8 @@ class GatedMixture(Combination):
 
     def scores(self, outputs: ExpertOutputs) -> NDArray[Any]:
         """Return the paper's score of every class `[seen | unseen]`; its argmax is the prediction."""
+        if not outputs.n_unseen:
+            return outputs.seen.astype(np.float64)
         # In float32, smoothing would absorb small probabilities and change the argmax.
         return combine(
             outputs.seen,

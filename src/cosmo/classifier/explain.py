@@ -108,7 +108,7 @@ def explain(mixture: GatedMixture, outputs: ExpertOutputs) -> Explanation:
     weight = mixture.operating_point_.prior_weight
     scores = mixture.scores(outputs)
     smoothed = outputs.seen, outputs.unseen
-    if not mixture.gate_.log_odds:
+    if not mixture.gate_.log_odds and outputs.n_unseen:
         smoothed = (
             smooth(outputs.seen, 1 - belief, mixture.smoothing, weight),
             smooth(outputs.unseen, belief, mixture.smoothing, weight),
@@ -118,7 +118,7 @@ def explain(mixture: GatedMixture, outputs: ExpertOutputs) -> Explanation:
         unseen_classes=outputs.unseen_classes,
         seen=outputs.seen,
         unseen=outputs.unseen,
-        gate_score=mixture.gate_.score(outputs),
+        gate_score=mixture.gate_score(outputs),
         p_unseen=belief,
         smoothed_seen=smoothed[0],
         smoothed_unseen=smoothed[1],

@@ -283,7 +283,9 @@ class RejectOption(OperatingPoints):
         for outputs in self._predictions(self._check_for_prediction(X)):
             scores = self.combination_.scores(outputs)
             scores /= scores.sum(axis=1, keepdims=True)
-            best = [part.max(axis=1).tolist() for part in (scores[:, :n_seen], scores[:, n_seen:])]
+            best = [
+                part.max(axis=1, initial=0.0).tolist() for part in (scores[:, :n_seen], scores[:, n_seen:])
+            ]
             lines += [
                 reason(seen, unseen, n_seen, outputs.n_unseen) for seen, unseen in zip(*best, strict=True)
             ]

@@ -253,7 +253,7 @@ def as_labels(values: pd.Series, where: str) -> pd.Index:
     for row, text in enumerate(texts, start=1):
         if not text.strip():
             raise DataError(f"{where}: row {row} has no label; fill or drop it")
-    return pd.Index(texts)
+    return pd.Index(texts, dtype=object)  # With pyarrow, scikit-learn cannot index the strings of pandas.
 
 
 def as_numbers(

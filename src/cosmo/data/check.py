@@ -126,8 +126,8 @@ def _check_classes(data: ProjectData) -> Iterator[Finding]:
         yield Finding("warning", f"only {len(counts)} classes have samples: a third of them is held out as "
                       "unseen for validation, so parameters chosen there are uncertain")  # fmt: skip
     if described.isin(labels).all():
-        yield Finding("error", "every described class has samples: describe a class without any, or hold "
-                      "some back (hold_back)")  # fmt: skip
+        yield Finding("note", "every described class has samples: `cosmo classes add` describes further ones "
+                      "after the training; hold some back (hold_back) to measure such classes")  # fmt: skip
     few = counts[counts < _MIN_SAMPLES].sort_values(kind="stable")
     if len(few):
         yield Finding("warning", f"{_n(len(few), 'class')} with fewer than {_MIN_SAMPLES} samples: "

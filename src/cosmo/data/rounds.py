@@ -42,6 +42,11 @@ class Round(NamedTuple):
     halves: list[Half]  # none if one class is held out
 
 
+def expected_unseen(n_seen: int, n_unseen: int) -> int:
+    """Return the number of unseen classes of the task; if there is none yet, a quarter of the seen ones."""
+    return n_unseen or max(1, n_seen // 4)
+
+
 def offered_together(n_seen: int, n_unseen: int) -> int:
     """Return how many of `n_seen` classes are offered as unseen, in the proportion of the task.
 

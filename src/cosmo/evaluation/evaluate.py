@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -105,13 +105,7 @@ def evaluate_model(model: Model, items: Any, labels: Iterable[Hashable]) -> Mode
     if len(seen) and len(unseen):
         scores = gzsl_scores(truth, guess, seen, unseen)
         intervals = gzsl_intervals(truth, guess, seen, unseen)
-        curve = cosmo.combination_.curve(outputs)
-        # Average over the classes with samples only.
-        curve = replace(
-            curve,
-            seen_gain=curve.seen_gain * (outputs.n_seen / len(seen)),
-            unseen_gain=curve.unseen_gain * (outputs.n_unseen / len(unseen)),
-        )
+        curve = cosmo.combination_.present_curve(outputs)
         ausuc, ausuc_interval = curve.area, curve.area_interval(outputs.labels)
     else:
         accuracy = per_class_accuracy(truth, guess, present)

@@ -218,7 +218,7 @@ class ExpertOutputs(_Labelled):
     @cached_property
     def unseen_choice(self) -> NDArray[np.intp]:
         """Column (among the unseen classes) of the unseen expert's best class."""
-        return self.unseen.argmax(axis=1)
+        return self.unseen.argmax(axis=1) if self.n_unseen else np.zeros(len(self), dtype=np.intp)
 
     def best(self, smoothing: Smoothing) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return both experts' largest probabilities: joint for "adaptive", else conditional."""

@@ -323,10 +323,9 @@ def explanation_text(
         part = table[table["domain"] == domain].sort_values(column, ascending=False, kind="stable").head(3)
         return ", ".join(f"{name} {value:.3f}" for name, value in part[column].items())
 
-    lines = [
-        f"  1. Seen expert:    {best('seen', 'expert')}",
-        f"     Unseen expert:  {best('unseen', 'expert')}",
-    ]
+    lines = [f"  1. Seen expert:    {best('seen', 'expert')}"]
+    if len(explanation.unseen_classes):
+        lines.append(f"     Unseen expert:  {best('unseen', 'expert')}")
     domain = f"{table.index[0]} ({prediction['domain']} class), probability {prediction['result']:.3f}"
     p_seen = 1 - explanation.p_unseen[i]
     if share:

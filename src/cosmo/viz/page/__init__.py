@@ -194,6 +194,10 @@ def model_view(
     evaluation of many images begins with some of all classes, because only these have thumbnails. At most
     20,000 samples are shown.
     """
+    if not len(model.cosmo.unseen_classes_):
+        raise ValueError(
+            "a page needs seen and unseen classes; this model has no unseen one: see `cosmo classes add`"
+        )
     card = model.card()
     facts = [
         (label, card_text({label: value}).removeprefix(label).strip())
