@@ -114,6 +114,6 @@ def test_guide(tmp_path, monkeypatch, capsys):
     for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
         exec(compile(block, GUIDE.name, "exec"), scope)
     printed = [float(number) for number in re.findall(r"\d\.\d+|\d\.", capsys.readouterr().out)]
-    shown = re.search(r"## Cross-validation.*?```\n(.*?)```", text, flags=re.DOTALL)[1]
+    shown = re.search(r"## Cross-validation.*?```\n\n```\n(.*?)```", text, flags=re.DOTALL)[1]
     shown = [float(number) for number in re.findall(r"\d\.\d+|\d\.", shown)]
     assert printed == pytest.approx(shown, abs=0.05)

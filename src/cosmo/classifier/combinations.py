@@ -24,7 +24,14 @@ from cosmo.metrics.accuracy import GZSLScores, harmonic_mean
 from cosmo.metrics.intervals import accuracy_bound, accuracy_to_reach
 from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary
-from cosmo.mixture.smoothing import Smoothing, check_smoothing, combine, gate_belief, tie_log_odds
+from cosmo.mixture.smoothing import (
+    Smoothing,
+    check_smoothing,
+    combine,
+    conditional,
+    gate_belief,
+    tie_log_odds,
+)
 
 Outputs = ExpertOutputs | OutputsSummary
 
@@ -331,7 +338,7 @@ class GatedMixture(Combination):
     def scores(self, outputs: ExpertOutputs) -> NDArray[Any]:
         """Return the paper's score of every class `[seen | unseen]`; its argmax is the prediction."""
         if not outputs.n_unseen:
-            return outputs.seen.astype(np.float64)
+            return conditional(outputs.seen.astype(np.float64))
         # In float32, smoothing would absorb small probabilities and change the argmax.
         return combine(
             outputs.seen,

@@ -37,6 +37,7 @@ Floats = NDArray[np.float64]
 # Chosen on CLINC, draws 100 and 101 of the classes, with the out-of-scope texts of "train" and "val".
 _DISTANCE = 0.5  # weight of the distance, relative to that of the evidence
 _CONFIDENCE = 0.95  # of the bound of the accuracy of answers
+_NONE = -1e20  # best score of an unseen class, if there is one, is larger
 _FEWEST = 5  # wrong answers that a bound allows for, at least
 
 
@@ -57,6 +58,7 @@ class Rejection:
     known: Floats
     own: Floats
     n_classes: int
+    alone: Floats | None = None  # `known`, if there were no unseen classes
 
     def score(self, support: Floats) -> Floats:
         """Return the score of each sample from its inputs, shape (n_samples, 3)."""
@@ -68,6 +70,8 @@ class Rejection:
     def conformity(self, support: Floats, validation: OutputsSummary) -> Floats:
         """Return a conformal p-value for each sample: the larger of those for the two domains."""
         score, seen, weights = self.score(support), validation.is_seen, domain_weights(validation)
+        if self.alone is not None and (support[:, 1] < _NONE).all():  # There are no unseen classes.
+            return p_values(self.alone[seen], weights[seen], score)
         parts = (p_values(self.known[part], weights[part], score) for part in (seen, ~seen))
         return np.maximum(*parts)
 
@@ -138,7 +142,8 @@ def fit_rejection(
     fitted = Rejection(mean, spread, np.append(flat[:2], 0.0), flat[2:], own, own, n_classes)
     _, scale = _moments(fitted.score(support[is_known]), weights[is_known])
     fitted.weights[2] = _DISTANCE * scale
-    return replace(fitted, known=fitted.score(known))
+    alone = fitted.score(known * [1, 0, 1] + [0, 2 * _NONE, 0])
+    return replace(fitted, known=fitted.score(known), alone=alone)
 
 
 def _moments(values: Floats, weights: Floats) -> tuple[Floats, Floats]:

@@ -17,6 +17,7 @@ from cosmo._core import require
 from cosmo.cli._options import (
     add_quiet,
     add_sample_options,
+    add_trust,
     encode_samples,
     load_model,
     load_samples,
@@ -60,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
         help="labelled samples like those of the training, or a project that names test samples (default: "
         "those of the run, or the validation stage of the model)")  # fmt: skip
     add("--weights", metavar="PATH", help="file or folder with the weights of the encoder")
+    add_trust(add)
     add_sample_options(options)
     add_server_options(add, _PORT, ", or the next that is free")
     add("--no-browser", action="store_true", help="print the address only")

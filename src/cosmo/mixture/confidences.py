@@ -107,8 +107,7 @@ def support(
     They are the best logit of the seen expert, the best score of the unseen one for unseen classes, and the
     squared distance to the centre of the training rows; shape (n_samples, 3).
     """
-    none = float(np.finfo(np.float32).min) / 1e6  # where there is no unseen class
-    best = logits.max(axis=1) / temperatures.seen, unseen.max(axis=1, initial=none) / temperatures.gate
+    best = logits.max(axis=1) / temperatures.seen, unseen.max(axis=1, initial=-1e30) / temperatures.gate
     return np.column_stack([*best, distance]).astype(np.float64)
 
 
