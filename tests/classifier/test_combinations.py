@@ -126,11 +126,6 @@ class TestGate:
         expected = ConfidenceGate(k=None).tuned(out[train], out[val])
         assert GatedMixture(ConfidenceGate(k=None)).fit(out).gate_.k == expected.k
 
-    def test_the_given_gate_is_left_unfitted(self):
-        gate = ConfidenceGate()
-        GatedMixture(gate).fit(sample())
-        assert not hasattr(gate, "weights_")
-
     def test_the_default_is_max_softmax(self):
         assert isinstance(GatedMixture().fit(sample()).gate_, MaxSoftmaxGate)
 
@@ -173,13 +168,6 @@ class TestOperateAt:
             if (curve.acc_ts >= floor - 1e-12).any()
         ]
         assert model.validation_point_.acc_h == pytest.approx(max(allowed))
-
-    def test_a_floor_for_seen_classes(self):
-        out = sample()
-        model = GatedMixture(ConfidenceGate()).fit(out)
-        floor = model.validation_point_.acc_tr + 0.02
-        model.operate_at(out, min_seen=floor)
-        assert measured(out, model.predict(out))[1] >= floor - 1e-12
 
     def test_unreachable_floors(self):
         out = sample()
@@ -225,28 +213,7 @@ class TestErrors:
             GatedMixture(smoothing="constant", **{name: ()}).fit(sample(30))
 
 
-def test_the_grids_of_the_paper_are_covered():
-    assert set(SOFTNESSES) >= {0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10}
-    expert_weights = sorted(round(1 - prior_weight, 2) for prior_weight in PRIOR_WEIGHTS)
-    assert expert_weights == [round(0.05 * i, 2) for i in range(1, 21)]
-
-
 class TestCalibratedStacking:
-    @pytest.mark.parametrize("constant", [-0.3, 0.0, 0.1, 0.45])
-    def test_the_constant_comes_off_seen_classes(self, constant):
-        _, joint, _ = sample_joint()
-        out = sample()
-        expected = calibrated_stacking(joint[:, :N_SEEN], joint[:, N_SEEN:], constant).argmax(axis=1)
-        np.testing.assert_array_equal(CalibratedStacking(constant).fit(out).predict(out), expected)
-
-    def test_a_tie_goes_to_the_seen_class(self):
-        joint = np.array([[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]])  # exact in binary: margins 1/4 and -1/4
-        out = ExpertOutputs.from_joint(
-            np.full((2, 2), 0.5), joint, SEEN_CLASSES[:2], UNSEEN_CLASSES[:1], target=np.array([0, 2])
-        )
-        for constant, expected in [(-0.25, [0, 0]), (0.0, [0, 2]), (0.25, [0, 2]), (0.26, [2, 2])]:
-            assert CalibratedStacking(constant).fit(out).predict(out).tolist() == expected
-
     def test_the_best_constant(self):
         _, joint, _ = sample_joint()
         out = sample()

@@ -54,10 +54,6 @@ class TestTable:
         assert list(table.columns) == ["Acc_ts", "Acc_tr", "Acc_H", "low", "high", "AUSUC"]
         assert ((table > 0) & (table < 100)).all(axis=None)
 
-    def test_names_follow_the_unseen_expert(self, data):
-        names = list(run_experiment(data, Settings(unseen="dap", gate="max-softmax")).table().index)
-        assert names == [name.replace("ESZSL", "DAP") for name in ROWS]
-
 
 class TestScores:
     """The numbers of the table, computed again from predicted labels."""
@@ -69,13 +65,6 @@ class TestScores:
         expected = gzsl_scores(truth, guess, data.seen_classes, data.unseen_classes)
         np.testing.assert_allclose(cosmo.scores, expected)
         np.testing.assert_allclose(experiment.table().loc["COSMO"][:3], 100 * np.array(expected))
-
-    def test_expert_alone(self, data, experiment):
-        rows = rows_of_test(data)
-        scores = experiment.model.experts_.unseen.scores(data.features[rows], data.descriptions)
-        guess = data.classes[scores.argmax(axis=1)]
-        expected = gzsl_scores(data.labels[rows], guess, data.seen_classes, data.unseen_classes)
-        np.testing.assert_allclose(by_name(experiment)["ESZSL alone"].scores, expected)
 
     def test_every_row_from_what_the_run_keeps(self, data, experiment):
         test = experiment.test
@@ -312,15 +301,6 @@ class TestSummarise:
         assert summary["lead"].loc["A"].to_dict() == {"Acc_H": 19.5, "AUSUC": 6}
         np.testing.assert_allclose(summary["lead ±"].loc["A"], [0.5 * student, 1 * student])
         assert (summary[["lead", "lead ±"]].loc["B"] == 0).all()
-
-    def test_three_and_another_level(self):
-        row = [0.0, 0, 0, 0, 0, 0]
-        made = self.made(*([[0, 0, h, 0, 0, 0], row] for h in (1.0, 2.0, 6.0)))
-        summary = summarise(made, level=0.9)
-        # Mean 3, deviation sqrt((4 + 1 + 9) / 2) = sqrt(7), quantile of Student at two degrees 2.91999.
-        assert summary["mean", "Acc_H"]["A"] == 3
-        assert summary["±", "Acc_H"]["A"] == pytest.approx(2.9199856 * np.sqrt(7 / 3))
-        assert summary["lead", "Acc_H"]["A"] == -3
 
     @pytest.mark.parametrize("n", [0, 1])
     def test_needs_two(self, n, experiment):

@@ -51,11 +51,6 @@ class TestSynthesize:
         assert (rows >= task.X.min(axis=0) - 1e-4).all()
         assert rows.min() < 0
 
-    def test_units_follow_the_samples(self, expert, task):
-        other = clone(expert).fit(task.X * 100 - 30, task.y, task.table)
-        one = expert.synthesize(task.table, 5)
-        np.testing.assert_allclose((other.synthesize(task.table, 5) + 30) / 100, one, atol=0.1)
-
     def test_seed(self, expert, task):
         table = task.table.loc[task.unseen]
         rows = expert.synthesize(table, 5, seed=1)
@@ -66,10 +61,6 @@ class TestSynthesize:
     def test_number_of_rows(self, expert, task, n):
         with pytest.raises(ValueError, match="n must be a whole number"):
             expert.synthesize(task.table, n)
-
-    def test_other_attributes(self, expert, task):
-        with pytest.raises(ValueError, match="10 attributes of the training"):
-            expert.synthesize(task.table.iloc[:, 1:], 3)
 
 
 class TestClassifier:
@@ -123,11 +114,6 @@ class TestClassifier:
         trainings.clear()
         expert.scores(task.X_new, table.loc[task.seen[:1]])
         assert trainings == [(24, 1)]
-
-    def test_a_new_fit_forgets(self, fitted, task, trainings):
-        fitted.scores(task.X_new, task.table)
-        fitted.fit(task.X[::-1], task.y[::-1], task.table)
-        assert fitted.classifiers_ == {}
 
     def test_many_rows_are_scored_in_parts(self, fitted, task, monkeypatch):
         whole = fitted.scores(task.X_new, task.table)

@@ -69,11 +69,6 @@ class TestSeed:
         assert_same_weights(one, same)
         assert any((value != other.weights_[name]).any() for name, value in one.weights_.items())
 
-    def test_of_numpy_and_torch_play_no_part(self, task):
-        one = clone(SMALL).fit(task.X, task.y, task.table)
-        torch.manual_seed(99)
-        assert_same_weights(one, clone(SMALL).fit(task.X, task.y, task.table))
-
 
 class TestChoiceOfEpochs:
     def test_ends_after_patience(self, task, monkeypatch):
