@@ -2,11 +2,12 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test test-quick test-min coverage mutants audit soak lint docs bench dist clean help
+.PHONY: demo test test-quick test-min coverage mutants audit soak lint docs bench dist test-wheel clean help
 .DEFAULT_GOAL := demo
 
 demo: .venv/core.stamp  ## train and evaluate on the built-in data set
 	$(BIN)/cosmo run glyphs --unseen auto --seen auto --out cosmo-runs/demo
+	@echo "open cosmo-runs/demo/report.html; the command is $(BIN)/cosmo, or cosmo after . $(BIN)/activate"
 
 test: .venv/dev.stamp  ## run all tests (those on real data skip where it is absent)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
@@ -44,6 +45,9 @@ bench: .venv/dev.stamp  ## run all benchmarks and write docs/results/performance
 dist: .venv/dev.stamp  ## build wheel and sdist into dist
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist
+
+test-wheel: dist  ## install the wheel into an empty environment and run all starters
+	$(BIN)/python -m soak.wheel dist/*.whl
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
