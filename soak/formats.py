@@ -8,9 +8,11 @@ import json
 import os
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import h5py
 import numpy as np
@@ -18,6 +20,7 @@ import pandas as pd
 import torch
 from PIL import Image
 from scipy.io import loadmat, savemat
+from sklearn.naive_bayes import BernoulliNB
 
 from cosmo._core.cache import Cache
 from cosmo.data.images import read_image, read_image_folder
@@ -25,10 +28,11 @@ from cosmo.data.plain import read_plain, write_plain
 from cosmo.data.tables import read_descriptions, read_features, read_texts
 from cosmo.data.xlsa17 import read_xlsa17, write_xlsa17
 from cosmo.experts._network import Checkpoints
+from cosmo.io import _foreign
 from cosmo.io.model_file import _read_arrays, _read_document, _write, load
 from cosmo.io.project import read_project
 from soak.mutations import mutate, mutate_json
-from soak.samples import fruit_model, pets, write_fruit
+from soak.samples import fruit, fruit_model, pets, write_fruit
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,32 @@ def _load_forged(folder: Path, name: str) -> None:
     except (ValueError, RecursionError, AttributeError):  # not a document that can be written
         return
     load(folder / "forged.cosmo")
+
+
+def _archive(folder: Path) -> list[str]:
+    samples, _ = fruit()
+    seen = BernoulliNB().fit(samples.drop(columns="label"), samples["label"])
+    (folder / "seen.skops").write_bytes(_foreign.dump(seen, "seen")[0])
+    with ZipFile(folder / "seen.skops") as archive:
+        archive.extract("schema.json", folder)
+    return ["seen.skops", "schema.json"]
+
+
+def _damage_archive(content: bytes, others: list[bytes], rng: Any) -> bytes:
+    return (mutate_json if content.startswith(b"{") else mutate)(content, others, rng)
+
+
+def _read_archive(folder: Path, name: str) -> None:
+    """Load an archive of skops without trusting any type; a changed schema stands for a forged one."""
+    content = (folder / "seen.skops").read_bytes()
+    if name == "schema.json":
+        data = io.BytesIO()
+        with ZipFile(io.BytesIO(content)) as source, ZipFile(data, "w") as target:
+            for one in source.namelist():
+                target.writestr(one, (folder / name).read_bytes() if one == name else source.read(one))
+        content = data.getvalue()
+    with suppress(_foreign.ModelError):  # The reader of model files adds the name of the file.
+        _foreign.load(content, [])
 
 
 # Benchmark folders.
@@ -253,6 +283,7 @@ def _read_checkpoint(folder: Path, name: str) -> None:
 FORMATS = {
     "model": Format(_model, _load),
     "model with a forged document": Format(_document, _load_forged, writes=True, damage=mutate_json),
+    "archive of skops": Format(_archive, _read_archive, damage=_damage_archive),
     "MATLAB 5": Format(_xlsa17, _read_xlsa17),
     "MATLAB 5, compressed": Format(_xlsa17_compressed, _read_xlsa17),
     "MATLAB 7.3": Format(_xlsa17_hdf5, _read_xlsa17),
