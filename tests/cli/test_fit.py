@@ -114,6 +114,11 @@ def test_texts(cosmo, tmp_path):
     model = Model.load(tmp_path / "model.cosmo")
     assert any("SimilarityExpert" in row for row in model.card()["compared"])
     assert model.summary["columns"] == {"label": "intent", "text": "text"}
+    texts = ["where is my parcel", "i would like my money back"]
+    words = ["predict", "model.cosmo", "--text", texts[0], "--text", texts[1], "-q"]
+    lines = cosmo(*words, folder=tmp_path).out.splitlines()
+    assert [line.split(",")[:2] for line in lines[1:]] == np.transpose([texts, model.predict(texts)]).tolist()
+    assert model.predict(texts).tolist() == ["track_order", "return_item"]
 
 
 def test_folders_of_pictures(cosmo, tmp_path):

@@ -84,6 +84,11 @@ class TestRefusals:
     def test_of_options(self, argv, tmp_path, capsys):
         assert "--top must be at least 1" in self.refused(capsys, *argv, "--top", "0")
         assert "--batch must be at least 1" in self.refused(capsys, *argv, "--batch", "0")
+        model, source = argv[1:3]
+        assert "takes features, not texts" in self.refused(capsys, "predict", model, "--text", "a text")
+        assert "give a text by --text" in self.refused(capsys, "predict", model)
+        words = ["predict", model, source, "--text", "a", "--text", "b"]
+        assert "column of texts in" in self.refused(capsys, *words)
         assert "there is no column 'name'" in self.refused(capsys, *argv, "--keep", "name")
         out = str(tmp_path / "out.xlsx")
         assert "out.xlsx: predictions go to a .csv" in self.refused(capsys, *argv, "--out", out)

@@ -60,6 +60,19 @@ def test_texts(tmp_path, name, content):
     assert texts.to_dict() == {"cat": "a small hunter", "ant": "it works"}
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("d.csv", "class,text\ncat,a small hunter\nant,it works\ncat,it purrs\ncat,it purrs\n"),
+        ("d.csv", "class,first,second\ncat,a small hunter,it purrs\nant,it works,\n"),
+        ("d.json", {"cat": ["a small hunter", " it purrs"], "ant": "it works"}),
+    ],
+)
+def test_several_texts_are_lines(tmp_path, name, content):
+    texts = read_descriptions(write(tmp_path, name, content))
+    assert texts.to_dict() == {"cat": "a small hunter\nit purrs", "ant": "it works"}
+
+
 def test_groups(tmp_path):
     content = "class,colour::red,colour::a::b,size::big\ncat,1,0,0\nant,0,1,0\n"
     table = read_descriptions(write(tmp_path, "d.csv", content))
@@ -75,7 +88,6 @@ def test_groups(tmp_path):
         ("d.csv", "", "the file is empty"),
         ("d.csv", "class\ncat\n", "the only column is 'class'"),
         ("d.csv", "class,legs\ncat,4\ncat,3\n", "described more than once: 'cat'"),
-        ("d.csv", "class,text\ncat,x\ncat,y\n", "described more than once: 'cat'"),
         ("d.csv", "class,legs\ncat,4\nant,\n", "'ant', column 'legs' is empty"),
         ("d.csv", "class,legs\ncat,4\nant,many\n", "'ant', column 'legs' is 'many'"),
         ("d.csv", "class,legs\n,4\nant,6\n", "row 1 has no label"),
@@ -89,7 +101,7 @@ def test_groups(tmp_path):
         ("d.json", '{"cat": [1, 2], "ant": [1]}', "'ant' has 1 numbers, others 2"),
         ("d.json", '{"cat": {"a": 1}, "ant": {"b": 1}}', "'ant', column 'a' is empty"),
         ("d.json", '{"cat": [NaN]}', "'cat', column 0 is empty"),
-        ("d.json", '{"cat": ["x"]}', "'cat', column 0 is 'x'"),
+        ("d.json", '{"cat": ["x", 1]}', "'cat', column 0 is 'x'"),
         ("d.json", '{"cat": "a', "damaged, cut short"),
     ],
 )

@@ -280,6 +280,19 @@ def test_text_end_to_end(text_model):
         model.add_classes(pd.DataFrame([[1.0, 2.0]], index=["x"]))
 
 
+def test_several_sentences_of_a_class_are_averaged(text_model):
+    model = Model.load(text_model)
+    sentences = ["booking a flight", "booking a hotel"]
+    model.add_classes({"travel": sentences, "trip": "\n".join(sentences), "air": sentences[0]})
+    table = model.cosmo.experts_.descriptions
+    rows = model.encoder.encode(sentences)
+    mean = rows.mean(axis=0)
+    np.testing.assert_allclose(table.loc["travel"], mean / np.linalg.norm(mean), rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(table.loc["trip"], table.loc["travel"])
+    np.testing.assert_array_equal(table.loc["air"], rows[0])
+    assert model.texts["travel"] == "booking a flight\nbooking a hotel"
+
+
 def test_another_encoder_raises(text_model):
     model = Model.load(text_model)
     assert Model.load(text_model, encoder=model.encoder).encoder is model.encoder

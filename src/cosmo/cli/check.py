@@ -79,11 +79,10 @@ def _class_counts(data: ProjectData) -> pd.DataFrame:
 
 def _shape(data: ProjectData) -> str:
     described = data.descriptions
-    return (
-        f"{described.shape[1]} attributes"
-        if isinstance(described, pd.DataFrame)
-        else "a sentence for each class"
-    )
+    if isinstance(described, pd.DataFrame):
+        return f"{described.shape[1]} attributes"
+    n_sentences = int(described.str.count("\n").sum()) + len(described)
+    return "a sentence for each class" if n_sentences == len(described) else f"{n_sentences} sentences"
 
 
 def _lines(data: ProjectData, counts: pd.DataFrame) -> list[str]:

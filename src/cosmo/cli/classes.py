@@ -112,7 +112,7 @@ def _list(model: Model, as_json: bool) -> int:
     console = PlainConsole()
     width = max(len(str(name)) for name in classes.index)
     for name, row in _records(classes):
-        text = str(row.get("description", ""))
+        text = str(row.get("description", "")).replace("\n", " | ")
         text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
         console.print(f"{name!s:<{width}}  {'seen  ' if row['seen'] else 'unseen'}  {text}".rstrip())
     return 0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from cosmo.cli._options import (
     add_model_option,
@@ -15,7 +17,7 @@ from cosmo.cli._options import (
     make_workers,
 )
 from cosmo.cli._progress import PlainConsole, progress
-from cosmo.io.predict import is_partitioned, predict_file
+from cosmo.io.predict import is_partitioned, kind_of, predict_file
 from cosmo.io.writers import OUTPUT_SUFFIXES
 
 _EPILOG = """\
@@ -44,6 +46,7 @@ examples:
   cosmo predict model.cosmo messages.jsonl --out classes.jsonl --top 5
   cosmo predict model.cosmo images --out classes.csv --skip
   cosmo predict model.cosmo bird.jpg --top 3
+  cosmo predict model.cosmo --text "where is my parcel" --text "i want my money back"
   cosmo predict model.cosmo new.csv --reject 0.05 --why  "unknown" for samples of no known class
   cosmo predict model.cosmo rows --out classes          a folder of Parquet files
   cosmo predict model.cosmo "rows/*.parquet" --out classes --engine dask --scheduler tcp://10.0.0.1:8786
@@ -56,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     options = make_parser("predict", description, _EPILOG)
     add_model_option(options)
     add = options.add_argument
-    add("input", metavar="INPUT",
+    add("input", nargs="?", metavar="INPUT",
         help="samples like those of the training: .csv, .tsv, .parquet or .jsonl; features also .npy or "
         ".npz; images also a folder, or one image; a folder of Parquet files")  # fmt: skip
     add("--out", metavar="FILE",
@@ -75,7 +78,9 @@ def parser() -> argparse.ArgumentParser:
         "accuracy")  # fmt: skip
     add("--unknown", metavar="NAME", help='answer to rejected samples (default "unknown")')
     add("--why", action="store_true", help="add a column with the reason for each answer")
-    add("--text", metavar="COLUMN", help="the samples are texts, in this column")
+    add("--text", action="append", metavar="COLUMN",
+        help="the samples are texts, in this column; without INPUT, a text to predict (repeat it for "
+        "several)")  # fmt: skip
     add("--image", metavar="COLUMN", help="the samples are images, with their paths in this column")
     add("--label", metavar="COLUMN",
         help="column of the class, which is not a feature (default: label or class)")  # fmt: skip
@@ -91,6 +96,22 @@ def parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
+    texts = args.text or []
+    args.text = texts[0] if texts else None
+    if args.input is not None:
+        if len(texts) > 1:
+            raise ValueError(f"--text names the column of texts in {args.input}; give it once")
+        return _run(args, args.input)
+    if not texts:
+        raise ValueError("name a file of samples, or give a text by --text")
+    with TemporaryDirectory() as folder:
+        source = Path(folder, "texts.jsonl")
+        source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+        args.input, args.text, args.keep = str(source), "text", ["text"]
+        return _run(args, f"{len(texts)} texts" if len(texts) > 1 else "a text")
+
+
+def _run(args: argparse.Namespace, what: str) -> int:
     for name in ("top", "batch"):
         if (number := getattr(args, name)) is not None and number < 1:
             raise ValueError(f"--{name} must be at least 1, got {number}")
@@ -100,7 +121,9 @@ def run(args: argparse.Namespace) -> int:
     with progress(quiet=args.quiet) as step:
         step(f"loading {args.model}")
         model = load_model(args)
-        step(f"predicting {args.input}")
+        if args.text and kind_of(model) != "text":
+            raise ValueError(f"{args.model} takes {kind_of(model)}, not texts: leave out --text")
+        step(f"predicting {what}")
         summary = predict_file(
             model,
             args.input,

@@ -185,9 +185,9 @@ def read_descriptions(path: str | os.PathLike[str]) -> pd.DataFrame | pd.Series:
     ----------
     path : path
         A table (see `read_table`) with classes in the column "class" or "label", else in the first, and
-        either numeric columns, one per attribute, or one column of texts. Columns named
-        `group::attribute` get two levels. Or a JSON object from class to a text, a list of numbers, or an
-        object from attribute to number.
+        either numeric columns, one per attribute, or columns of texts. Columns named `group::attribute` get
+        two levels. Or a JSON object from class to a text, a list of texts, a list of numbers, or an object
+        from attribute to number. Several texts of a class, in rows, columns or a list, become lines of one.
 
     Returns
     -------
@@ -218,10 +218,10 @@ def read_descriptions(path: str | os.PathLike[str]) -> pd.DataFrame | pd.Series:
     if rest.shape[1] == 0:
         raise DataError(f"{path}: the only column is {column!r}; add columns that describe the classes")
     texts = [name for name in rest.columns if not has_numbers(rest[name])]
-    if texts and rest.shape[1] > 1:
-        raise DataError(f"{path}: column {texts[0]!r} has no numbers; give numbers only, or one text only")
+    if texts and len(texts) < rest.shape[1]:
+        raise DataError(f"{path}: column {texts[0]!r} has no numbers; give numbers only, or texts only")
     if texts:
-        return _texts(classes, rest[texts[0]].tolist(), path)
+        return _texts(classes, rest.to_numpy(dtype=object).tolist(), path)
     return as_descriptions(classes, rest, path)
 
 
@@ -336,13 +336,14 @@ def _json_object(path: Path) -> dict[str, Any] | None:
 def _from_mapping(document: dict[str, Any], path: Path) -> pd.DataFrame | pd.Series:
     if not document:
         raise DataError(f"{path}: no class is described")
-    kinds = {type(value) for value in document.values()}
+    words = all(isinstance(value, str) or _is_texts(value) for value in document.values())
+    kinds = {str} if words else {type(value) for value in document.values()}
     if len(kinds) > 1 or not kinds <= {str, list, dict}:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise DataError(f"{path}: classes need all a text, or all a list or object of numbers; got {names}")
     classes = pd.Index([*document])
     if kinds == {str}:
-        return _texts(classes, [*document.values()], path)
+        return _texts(classes, [value if _is_texts(value) else [value] for value in document.values()], path)
     sizes = {name: len(value) for name, value in document.items()}
     longest = max(sizes.values())
     for name, size in sizes.items():
@@ -352,12 +353,23 @@ def _from_mapping(document: dict[str, Any], path: Path) -> pd.DataFrame | pd.Ser
     return as_descriptions(classes, pd.DataFrame(rows), path)
 
 
-def _texts(classes: pd.Index, texts: list[Any], path: Path) -> pd.Series:
-    _check_unique(classes, path)
-    for name, text in zip(classes, texts, strict=True):
-        if not isinstance(text, str) or not text.strip():
-            raise DataError(f"{path}: class {name!r} has no text ({text!r}); describe it in words")
-    return pd.Series(texts, index=classes, name="description")
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
+
+
+def _texts(classes: pd.Index, texts: list[list[Any]], path: Path) -> pd.Series:
+    """Return the texts of each class as lines, without empty cells and repetitions."""
+    found: dict[Any, list[str]] = {name: [] for name in classes}
+    for name, row in zip(classes, texts, strict=True):
+        found[name] += [text.strip() for text in row if isinstance(text, str) and text.strip()]
+    for name, lines in found.items():
+        if not lines:
+            raise DataError(f"{path}: class {name!r} has no text; describe it in words")
+    return pd.Series(
+        ["\n".join(dict.fromkeys(lines)) for lines in found.values()],
+        index=classes.unique(),
+        name="description",
+    )
 
 
 def as_descriptions(classes: pd.Index, table: pd.DataFrame, path: Path) -> pd.DataFrame:

@@ -92,6 +92,21 @@ class Encoder(ABC):
         return f"{type(self).__name__}({self.name!r})"
 
 
+def encode_classes(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:
+    """Return descriptions in the space of the samples.
+
+    Lines of a description are sentences. Several are averaged, and scaled to their mean length.
+    """
+    groups = [[line for line in text.splitlines() if line.strip()] for text in texts]
+    rows = encoder.encode_descriptions([line for group in groups for line in group])
+    starts = np.cumsum([0, *map(len, groups)])[:-1]
+    counts = np.array([len(group) for group in groups], dtype=np.float32)
+    lengths = np.add.reduceat(np.linalg.norm(rows, axis=1), starts) / counts
+    means = np.add.reduceat(rows, starts, axis=0) / counts[:, None]
+    scales = lengths / np.maximum(np.linalg.norm(means, axis=1), np.finfo(np.float32).tiny)
+    return np.where(counts[:, None] > 1, means * scales[:, None], rows[starts])
+
+
 def check_text(item: Any) -> str:
     """Return an item if it is a non-empty text."""
     if not isinstance(item, str):

@@ -18,6 +18,7 @@ from cosmo.classifier._cosmo import Cosmo
 from cosmo.classifier._promotion import ExemplarBuffer, can_add_class, promote
 from cosmo.classifier.rejection import UNKNOWN
 from cosmo.encoders import DeferredEncoder, Encoder, check_identity, extract, make_encoder
+from cosmo.encoders.base import encode_classes
 from cosmo.experts.base import plain_value
 from cosmo.io import model_file
 from cosmo.io._packing import pack
@@ -324,7 +325,8 @@ def fit_model(
     y : labels, one per sample
         Classes in `y` are seen.
     descriptions : DataFrame, Series or dict
-        A row of numbers or a sentence for each class, seen and unseen. Sentences require an encoder.
+        A row of numbers, a sentence or a list of sentences for each class, seen and unseen. Sentences require
+        an encoder; several of a class are averaged.
     encoder : str or Encoder, optional
         See `cosmo.encoders.make_encoder`.
     name, date : str, optional
@@ -384,7 +386,7 @@ def _texts(descriptions: Descriptions) -> dict[Hashable, str] | None:
             "descriptions must be a DataFrame of numbers, or a dict or Series from class to sentence or "
             f"vector, got {type(descriptions).__name__}"
         )
-    pairs = {plain_value(label): text for label, text in descriptions.items()}
+    pairs = {plain_value(label): _lines(text) for label, text in descriptions.items()}
     if not any(isinstance(text, str) for text in pairs.values()):
         return None
     for label, text in pairs.items():
@@ -394,4 +396,10 @@ def _texts(descriptions: Descriptions) -> dict[Hashable, str] | None:
 
 
 def _encode_texts(encoder: Encoder, texts: Mapping[Hashable, str]) -> pd.DataFrame:
-    return pd.DataFrame(encoder.encode_descriptions(list(texts.values())), index=as_class_index(texts))
+    return pd.DataFrame(encode_classes(encoder, list(texts.values())), index=as_class_index(texts))
+
+
+def _lines(text: Any) -> Any:
+    """Return several sentences as lines of one text."""
+    several = isinstance(text, list | tuple) and text and all(isinstance(one, str) for one in text)
+    return "\n".join(text) if several else text
