@@ -22,6 +22,7 @@ _PUBLIC = {
     "SeenUnseenCurve": "mixture.curve",
     "SimilarityExpert": "experts",
     "Split": "data",
+    "discover": "io.discover",
     "export_onnx": "io.onnx_file",
     "fit_model": "io.model",
     "load": "io.model",
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from cosmo.data.splits import Protocol
     from cosmo.experts import DAP, ESZSL, LAGO, SimilarityExpert
     from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
+    from cosmo.io.discover import discover
     from cosmo.io.model import Model, fit_model, load
     from cosmo.io.onnx_file import export_onnx
     from cosmo.mixture.curve import SeenUnseenCurve

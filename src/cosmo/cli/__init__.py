@@ -26,6 +26,7 @@ COMMANDS = {
     "predict": "predict the classes of samples, in files of any size",
     "explain": "show how samples get their classes, step by step",
     "classes": "list a model's classes, add some by description, promote them",
+    "discover": "group rejected samples, and propose a class for each group",
     "operate": "show or choose the operating point of a model",
     "studio": "explore a model in the browser and try new classes",
     "serve": "answer requests over HTTP: predictions of a model, health, metrics",

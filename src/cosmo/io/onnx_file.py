@@ -160,6 +160,8 @@ def _build(graph: _Graph, cosmo: Cosmo) -> None:
     if experts.n_promoted:
         raise ValueError("a model with promoted classes cannot be exported; fit it on their samples")
     n_seen, n = len(experts.seen_classes), len(experts.classes)
+    if n_seen == n:
+        raise ValueError("a model without unseen classes cannot be exported; add one")
     rows = _transformed(graph, experts.transform)
     logits = _logits(graph, experts.seen, rows, n_seen)
     table = experts.descriptions.loc[experts.classes]
