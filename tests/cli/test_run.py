@@ -190,7 +190,7 @@ class TestErrors:
             (["--attributes", "nosuch.txt"], "nosuch.txt"),
             (["--repeats", "0"], "--repeats must be at least 1, got 0"),
             (["--seed", "-1"], "eed"),
-            (["--seen", "x"], "argument --seen: invalid choice: 'x'"),
+            (["--seen", "x"], "argument --seen: unknown seen expert 'x'"),
             (["--gate", "x"], "argument --gate: invalid choice: 'x'"),
             (["--smoothing", "x"], "argument --smoothing: invalid choice: 'x'"),
             (["--seed", "x"], "argument --seed: invalid int value: 'x'"),

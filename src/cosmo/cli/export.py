@@ -13,7 +13,7 @@ The input of the file is feature rows; texts and images are encoded before. Its 
 probabilities (in the order of the metadata's classes) and p_seen. If onnxruntime is installed, they are
 compared with those of the model on its exemplar buffer.
 
-example:
+examples:
   cosmo export model.cosmo model.onnx
 """
 
