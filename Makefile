@@ -6,7 +6,7 @@ BIN := .venv/bin
 .DEFAULT_GOAL := demo
 
 demo: .venv/core.stamp  ## train and evaluate on the built-in data set
-	$(BIN)/cosmo run glyphs --unseen auto --seen auto --out cosmo-runs/demo
+	$(BIN)/cosmo run glyphs --out cosmo-runs/demo
 	@echo "open cosmo-runs/demo/report.html; the command is $(BIN)/cosmo, or cosmo after . $(BIN)/activate"
 
 test: .venv/dev.stamp  ## run all tests (those on real data skip where it is absent)

@@ -20,7 +20,7 @@ from cosmo._core.threads import blas_threads
 from cosmo._core.validation import as_number
 from cosmo.classifier._input import new_descriptions, training_rows
 from cosmo.classifier._methods import fit_calibrated, fit_paper
-from cosmo.classifier.choice import choose
+from cosmo.classifier.choice import AUTO, choose
 from cosmo.classifier.combinations import SOFTNESSES, GatedMixture
 from cosmo.classifier.rejection import RejectOption
 from cosmo.data.splits import HoldOut, further_folds, hold_out
@@ -66,10 +66,12 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     descriptions : DataFrame of shape (n_classes, n_attributes), or dict from class to vector
         The index holds the class labels. Two column levels mean (group, attribute).
     method : {"calibrated", "paper"}, default="calibrated"
-    seen : classifier, default=SoftmaxRegression(tol=1e-4)
-        Any scikit-learn classifier with `predict_proba`, or "auto".
-    unseen : UnseenExpert, default=ESZSL()
-        Or "auto": the best of candidates for these data, and means of them, on held-out classes.
+    seen : classifier or "auto", optional
+        Any scikit-learn classifier with `predict_proba`, or the best of some, and their mean, on held-out
+        rows. By default "auto"; `SoftmaxRegression(tol=1e-4)` if `unseen` is given, and in the paper's method.
+    unseen : UnseenExpert or "auto", optional
+        Or the best of some, and means of them, on held-out classes. By default "auto"; `ESZSL()` if `seen`
+        is given, and in the paper's method.
     feature_transform : str, optional
         Of the features, for both experts: "none", "roots", "unit" or "unit roots". By default "none", or
         the best with "auto".
@@ -177,6 +179,8 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features, labels, table = training_rows(self, X, y, self.descriptions)
         held = self.hold_out if self.hold_out is not None else hold_out(labels, seed=self.random_state)
         held.check(labels)
+        if self.seen is None and self.unseen is None and self.method == "calibrated":
+            seen = unseen = AUTO
         cache = None if self.cache is None else Cache(self.cache)
         transform, choice = self.feature_transform or "none", None
         if not isinstance(unseen, str):

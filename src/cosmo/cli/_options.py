@@ -157,15 +157,15 @@ def add_expert_options(parser: argparse.ArgumentParser, *, unseen: bool = True) 
     return add
 
 
-def add_chosen_experts(add: Add, unseen: str | None = None, seen: str | None = None) -> None:
+def add_chosen_experts(add: Add) -> None:
     """Add --unseen, --seen and --budget, for commands that can choose experts by themselves."""
-    usual = AUTO if seen is None else "%(default)s"
-    add("--unseen", default=unseen, type=_or_auto(make_unseen_expert), metavar="NAME",
+    add("--unseen", type=_or_auto(make_unseen_expert), metavar="NAME",
         help="zero-shot expert, such as lago or lago:variant=k-soft, or auto: the best of some on held-out "
-        f"classes (default {usual})")  # fmt: skip
-    add("--seen", default=seen, type=_or_auto(make_seen_expert), metavar="NAME",
+        "classes (default: auto, if --seen is not given)")  # fmt: skip
+    add("--seen", type=_or_auto(make_seen_expert), metavar="NAME",
         help="expert for classes with samples, or a classifier of scikit-learn such as "
-        f"sklearn.ensemble.RandomForestClassifier:n_estimators=200, or auto (default {usual})")  # fmt: skip
+        "sklearn.ensemble.RandomForestClassifier:n_estimators=200, or auto (default: auto, if --unseen is not "
+        "given)")  # fmt: skip
     add("--budget", type=seconds, metavar="TIME",
         help="computation for the candidates of auto, such as 60s or 2min (default 60s)")  # fmt: skip
 

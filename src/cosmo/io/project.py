@@ -68,8 +68,8 @@ class Project:
     weights : path, optional
         Weights of the encoder.
     seen, unseen : str, optional
-        Experts by name. By default "auto": chosen on held-out classes; with the paper's method, by the kind
-        of samples and descriptions.
+        Experts by name. By default "auto": chosen on held-out classes; if one is given, and with the paper's
+        method, by the kind of samples and descriptions.
     method : {"calibrated", "paper"}, default="calibrated"
         See `cosmo.Cosmo`.
     gate : str, optional
@@ -210,8 +210,8 @@ class Project:
         if encoder is not None and data.kind != "features":
             found = extract(encoder, items, cache=cache, on_error=on_error, workers=workers, report=report)
             items, labels = found.features, labels[found.rows]
-        seen, unseen = self.seen or AUTO, self.unseen or AUTO
-        if self.method == "paper":  # Rows of sentence encoders have unit length.
+        seen, unseen = AUTO, AUTO
+        if self.seen or self.unseen or self.method == "paper":  # Rows of sentence encoders have unit length.
             seen = self.seen or ("logistic-unit" if data.kind == "text" else "logistic")
             unseen = self.unseen or suggest_expert(data.descriptions, joint_space=self.joint_space)
         model = fit_model(
