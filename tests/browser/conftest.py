@@ -6,7 +6,7 @@ import pytest
 from chromium import Shown, Visitor, chromium
 
 from cosmo.data import load_glyphs
-from cosmo.evaluation.run import run_experiment
+from cosmo.evaluation.run import Settings, run_experiment
 from cosmo.viz.page import write_report
 
 
@@ -25,7 +25,8 @@ def visitor(browser):
 
 @pytest.fixture(scope="session")
 def experiment():
-    return run_experiment(load_glyphs(n_classes=40, samples_per_class=12))
+    data = load_glyphs(n_classes=40, samples_per_class=12)
+    return run_experiment(data, Settings(unseen="eszsl"))
 
 
 @pytest.fixture(scope="session", params=["calibrated", "paper"])

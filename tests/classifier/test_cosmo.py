@@ -130,7 +130,8 @@ class TestRows:
         with pytest.raises(TypeError, match=r"np\.matrix"):
             model.predict(np.asmatrix(test[0], dtype=np.float32))
 
-    def test_features_that_are_too_large(self, model, test):
+    def test_features_that_are_too_large(self, data, train, test):
+        model = Cosmo(data.descriptions, unseen=ESZSL(1.0, 1.0)).fit(*train)
         X = np.full_like(test[0][:2], 3e38, dtype=np.float32)
         with pytest.raises(ValueError, match=r"not finite|NaN or infinite"):
             model.predict(X)

@@ -49,7 +49,7 @@ def check_same(one, other):
 
 
 def test_agrees_with_run(data, tmp_path):
-    experiment = run_experiment(data, Settings(seed=3))
+    experiment = run_experiment(data, Settings(unseen="eszsl", seed=3))
     experts = ExpertCache(Protocol(data, seed=3), Cache(tmp_path))
     stages = experts.fit(make_seen_expert("logistic"), ESZSL())
     assert stages.model.experts_.unseen.decided_ == experiment.model.experts_.unseen.decided_

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +16,7 @@ from cosmo.experts import ExpertPair, UnseenExpert
 from cosmo.gates import MaxSoftmaxGate
 from cosmo.metrics.accuracy import gzsl_intervals, gzsl_scores, per_class_accuracy
 
+SETTINGS = Settings(unseen="eszsl")
 ROWS = [
     "ESZSL alone",
     "CS + ESZSL",
@@ -36,7 +38,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def experiment(data):
-    return run_experiment(data)
+    return run_experiment(data, SETTINGS)
 
 
 def rows_of_test(data):
@@ -186,7 +188,7 @@ class TestHonesty:
             (CalibratedStacking, "fit"),
         ):
             spy(owner, name)
-        run_experiment(data)
+        run_experiment(data, SETTINGS)
         assert events.count("Protocol.open_test") == 1
         assert events[-1] == "Protocol.open_test"
         assert events.count("GatedMixture.fit") == 5
@@ -202,7 +204,9 @@ class TestHonesty:
         descriptions = data.descriptions.copy()
         unseen = data.unseen_classes
         descriptions.loc[unseen] = descriptions.loc[rng.permutation(unseen)].to_numpy()
-        other = run_experiment(GZSLDataset(features, data.labels, descriptions, data.split))
+        other = run_experiment(
+            GZSLDataset(features, data.labels, descriptions, data.split), SETTINGS
+        )
         assert other.model.experts_.unseen.decided_ == experiment.model.experts_.unseen.decided_
         for one, before in zip(other.evaluations, experiment.evaluations, strict=True):
             assert one.point == before.point
@@ -220,12 +224,12 @@ class TestHonesty:
 
         monkeypatch.setattr(Protocol, "training", leaking)
         with pytest.raises(SealedTestError, match=f"{data.unseen_classes[0]!r} is an unseen class"):
-            run_experiment(data)
+            run_experiment(data, SETTINGS)
 
 
 class TestRepeatability:
     def test_the_seed_draws_the_validation_rows(self, data, experiment):
-        other = run_experiment(data, Settings(seed=1))
+        other = run_experiment(data, replace(SETTINGS, seed=1))
         assert other.to_dict()["settings"]["seed"] == 1
         assert other.evaluations[-1].validation != experiment.evaluations[-1].validation
         # The experts of the test stage learn from all rows, whatever the validation rows were.

@@ -38,6 +38,8 @@ def experiment(data_folder, tmp_path_factory):
             str(data_folder / "xlsa17" / "CUB"),
             "--features",
             "res50",
+            "--unseen",
+            "eszsl",
             "--seed",
             str(LAGO_SEED),
         ]

@@ -201,7 +201,8 @@ class _Contest:
             return first
         experts.sort(key=lambda one: -one.accuracy_)
         X, y = self.rows(transform), self.y
-        folds = further_folds(y, self.held, _FOLDS)
+        enough = y[self.held.seen_train].nunique() >= 4
+        folds = further_folds(y, self.held, _FOLDS) if enough else [self.held]
         parts = [  # of experts, in each fold
             [
                 self._scores(clone(one).fit(X[fold.seen_train], y[fold.seen_train], self.table), X, fold)

@@ -20,7 +20,7 @@ from scipy import stats
 from sklearn.base import clone
 
 from cosmo.classifier._cosmo import Cosmo
-from cosmo.classifier.choice import default_experts, named_experts
+from cosmo.classifier.choice import AUTO, default_experts, named_experts
 from cosmo.classifier.combinations import Combination, OperatingPoint, Outputs
 from cosmo.classifier.ways import make_way
 from cosmo.data import GZSLDataset
@@ -227,7 +227,7 @@ def run_experiment(
         other = clone(model).set_params(**parameters, smoothing="adaptive").fit(training.X, training.y)
         other.choice_ = model.choice_
     logger.info("choosing the operating points of the other combinations")
-    expert = type(model.experts_.unseen).__name__
+    expert = "unseen expert" if settings.experts[1] == AUTO else type(model.experts_.unseen).__name__
     fitted = {name: rule.fit(validation) for name, rule in combinations(settings, expert).items()}
     fitted["COSMO"] = model.combination_
     logger.info("opening the test set")

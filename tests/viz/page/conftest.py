@@ -3,7 +3,7 @@
 import pytest
 
 from cosmo.data import GZSLDataset, load_glyphs
-from cosmo.evaluation.run import run_experiment
+from cosmo.evaluation.run import Settings, run_experiment
 
 
 @pytest.fixture(scope="session")
@@ -22,4 +22,4 @@ def data():
 
 @pytest.fixture(scope="session")
 def experiment(data):
-    return run_experiment(data)
+    return run_experiment(data, Settings(unseen="eszsl"))

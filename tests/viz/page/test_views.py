@@ -139,7 +139,7 @@ class TestModel:
         (one,) = view["sets"]
         assert (view["kind"], one["name"]) == ("evaluation", "test.csv")
         assert f"Evaluated on {len(test)} samples." in view["lead"]
-        assert [curve["name"] for curve in one["curves"]] == ["ESZSL alone", "COSMO"]
+        assert [curve["name"] for curve in one["curves"]] == ["GaussianExpert alone", "COSMO"]
         accuracies, mistakes = one["tables"]
         np.testing.assert_allclose(
             [row[1] for row in accuracies["rows"]], 100 * np.array([*found.scores, found.ausuc]), atol=1e-6
