@@ -35,9 +35,9 @@ MEASURES = ["acc_ts", "acc_tr", "acc_h", "ausuc"]
 LEGEND = """\
 `auto`, the default of `Cosmo`, `cosmo fit` and `cosmo run`, compares light candidates on held-out classes and
 rows and keeps the best ([how](../experts.md#chosen-for-you)). Nothing is chosen on test rows. CUB has pooled
-ResNet-50 features, **not** the ResNet-101 features of the papers. Percent, means over draws of classes or seeds
-of the hold-out; CPU seconds of `fit` with one thread. *Expected*: mean Acc_H that a model states after the
-training, and in how many draws its 90 % interval contains the test figure.
+ResNet-50 features, **not** the ResNet-101 features of the papers. Percent, means over draws of classes or
+seeds of the hold-out; CPU seconds of `fit` with one thread. *Expected*: mean Acc_H that a model states after
+the training, and in how many draws its 90 % interval contains the test figure.
 """
 
 

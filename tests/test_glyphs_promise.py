@@ -13,7 +13,9 @@ def summary():
     return summarise([run_experiment(load_glyphs(seed=s), Settings(seed=s)) for s in SEEDS])
 
 
-@pytest.mark.parametrize("other", ["unseen expert alone", "CS + unseen expert", "Independent-Hard", "Independent-Soft"])
+@pytest.mark.parametrize(
+    "other", ["unseen expert alone", "CS + unseen expert", "Independent-Hard", "Independent-Soft"]
+)
 @pytest.mark.parametrize("measure", ["Acc_H", "AUSUC"])
 def test_cosmo_leads_beyond_the_interval(summary, other, measure):
     lead, margin = summary.loc[other, ("lead", measure)], summary.loc[other, ("lead ±", measure)]

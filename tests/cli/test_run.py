@@ -136,7 +136,9 @@ OPTIONS = {"unseen": "dap", "gate": "max-softmax", "smoothing": "none", "seen": 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_option(option, benchmark, cosmo, plain, tmp_path):
     value = OPTIONS[option]
-    results = strict(cosmo("run", benchmark, *PLAIN, "--out", tmp_path, "--json", "-q", f"--{option}", value).out)
+    results = strict(
+        cosmo("run", benchmark, *PLAIN, "--out", tmp_path, "--json", "-q", f"--{option}", value).out
+    )
     assert results["settings"] == {**plain.results["settings"], option: value}
     rows = {row["name"]: row for row in results["results"]}
     before = {row["name"]: {**row} for row in plain.results["results"]}

