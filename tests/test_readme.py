@@ -32,6 +32,7 @@ PAGES = {
     "docs/guides/new-classes.md": "sentence_transformers",
     "docs/guides/operating-points.md": "sentence_transformers",
     "docs/guides/unknown.md": "sentence_transformers",
+    "docs/guides/discover.md": "sentence_transformers",
     "docs/guides/large-inputs.md": "pyarrow",
     "docs/guides/report.md": None,
     "docs/guides/serving.md": "onnxruntime",

@@ -10,7 +10,7 @@ from cosmo import Model, discover, fit_model
 from cosmo.cli import main
 from cosmo.experts import make_unseen_expert
 
-MESSAGES = Path(__file__).parents[2] / "examples" / "messages.csv"
+MESSAGES = Path(__file__).with_name("messages.csv")
 
 
 @pytest.fixture(scope="module")
