@@ -271,22 +271,10 @@ class Model:
             **({} if cosmo.choice_ is None else {"compared": cosmo.choice_.rows()}),
             "method": cosmo.method,
             "gate": " ".join(repr(cosmo.combination_.gate_).split()),
-            **self._operating_card(),
+            **model_file.operating_card(cosmo),
             "validation": {**curve.at(point.threshold)._asdict(), "ausuc": curve.area},
             "exemplars": 0 if self.exemplars is None else len(self.exemplars.rows),
         }
-
-    def _operating_card(self) -> dict[str, Any]:
-        """Return the entries of the card that depend on the method."""
-        cosmo = self.cosmo
-        point, share = cosmo.operating_point_, cosmo.combination_.unseen_share
-        if share is None:
-            values = {name: float(value) for name, value in point._asdict().items()}
-            return {"smoothing": cosmo.smoothing, "operating point": values}
-        expected = cosmo.expected_scores()
-        named = zip(expected.scores._fields, expected.scores, expected.intervals, strict=True)
-        figures = {name: {"mean": mean, "low": low, "high": high} for name, mean, (low, high) in named}
-        return {"operating point": {"share of unseen samples": share}, "expected, 90 %": figures}
 
     def __str__(self) -> str:
         return model_file.card_text(self.card())

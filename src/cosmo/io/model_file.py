@@ -154,6 +154,18 @@ def read_card(path: str | Path) -> dict[str, Any]:
     return {**header, **(content.get("card") or {})}
 
 
+def operating_card(cosmo: Cosmo) -> dict[str, Any]:
+    """Return the entries of a model card that depend on the method."""
+    point, share = cosmo.operating_point_, cosmo.combination_.unseen_share
+    if share is None:
+        values = {name: float(value) for name, value in point._asdict().items()}
+        return {"smoothing": cosmo.smoothing, "operating point": values}
+    expected = cosmo.expected_scores()
+    named = zip(expected.scores._fields, expected.scores, expected.intervals, strict=True)
+    figures = {name: {"mean": mean, "low": low, "high": high} for name, mean, (low, high) in named}
+    return {"operating point": {"share of unseen samples": share}, "expected, 90 %": figures}
+
+
 def card_text(card: Mapping[str, Any]) -> str:
     """Return a model card as text, one line per entry."""
 
