@@ -1,6 +1,7 @@
 """A report in a real browser: what it shows is what `cosmo.metrics.accuracy` and the model itself say."""
 
 from collections import Counter
+from itertools import pairwise
 from urllib.parse import quote
 
 import numpy as np
@@ -20,6 +21,7 @@ from chromium import (
 )
 from scipy.special import expit
 
+from cosmo.evaluation.run import CALIBRATED
 from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc, gzsl_scores
 from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.viz.reliability import reliability
@@ -32,7 +34,7 @@ def choose_curve(page, name):
 
 def test_chosen_point_is_that_of_the_model(visitor, report, experiment):
     """Accuracies from the model's own predictions of the test rows, by the names of the classes."""
-    page, data = visitor.open(report), experiment.dataset
+    page, data = visitor.open(report, "#plane"), experiment.dataset
     rows = np.concatenate([data.split.test_seen, data.split.test_unseen])
     predicted = experiment.calibrated.predict(data.features[rows])
     scores = gzsl_scores(data.labels[rows], predicted, data.seen_classes, data.unseen_classes)
@@ -80,7 +82,7 @@ def test_drag_along_the_curve(visitor, report, experiment, name):
 
 def test_keys_and_buttons_move_the_point(visitor, shown):
     evaluation, rule = shown.experiment.evaluations[-1], shown.model.combination_
-    page, curve = visitor.open(shown.report), evaluation.curve
+    page, curve = visitor.open(shown.report, "#plane"), evaluation.curve
     k = int(np.searchsorted(curve.corners, evaluation.point.threshold))
     page.locator(".handle").focus()
     last = len(curve.thresholds) - 1
@@ -190,7 +192,7 @@ def test_calibration(visitor, shown):
 
 def test_ties_and_infinities(visitor, report):
     """What the page computes from scores that few data sets have, and what Python does."""
-    page, random = visitor.open(report), np.random.default_rng(0)
+    page, random = visitor.open(report, "#plane"), np.random.default_rng(0)
     for _ in range(20):
         scores, is_seen = random.integers(0, 6, 40).astype(float), random.random(40) < 0.5
         auc, fpr = page.evaluate(
@@ -265,6 +267,40 @@ def test_class_table(visitor, report, experiment):
     assert page.locator("#panel-walk").is_visible()
     assert page.get_by_label("sample number").input_value() == str(sample + 1)
     assert page.locator("#panel-walk .sample").bounding_box()["y"] < 600, "a link leads to what it names"
+
+
+def test_answers_are_the_first_view(visitor, report, experiment):
+    page, outputs, rule = visitor.open(report), *way_of(experiment, CALIBRATED)
+    proba = rule.scores(outputs)
+    answer, confidence = proba.argmax(axis=1), proba.max(axis=1) / proba.sum(axis=1)
+    right = answer == outputs.target
+    bands = page.locator("#panel-answers .card:nth-child(2) tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.querySelectorAll('td')].map(cell => cell.textContent))"
+    )
+    for (low, high), (times, correct) in zip(pairwise([0, 0.5, 0.7, 0.9, 0.99, 1]), bands[::-1], strict=True):
+        within = (confidence > low) & (confidence <= high)
+        assert int(times) == within.sum()
+        share = f"{100 * right[within].mean() + 1e-7:.0f} %" if within.any() else "–"
+        assert correct == share
+    rows = page.locator("#panel-answers .answers-table tbody tr")
+    shown = rows.locator("td:nth-child(3)").all_text_contents()
+    expected = np.sort(confidence[~right])[::-1][: len(shown)]
+    assert len(shown) == 30
+    assert [number(text) for text in shown] == pytest.approx(100 * expected, abs=0.06)
+    page.get_by_label("answers to list").select_option("all")
+    settled(page)
+    names = experiment.dataset.descriptions.index
+    for cell, row in ((4, outputs.target[:30]), (2, answer[:30])):
+        texts = rows.locator(f"td:nth-child({cell})").all_text_contents()
+        assert [text.split()[cell == 2] for text in texts] == [str(outputs.classes[code]) for code in row]
+    assert len(names) == len(outputs.classes)
+    rows.nth(16).locator("a").click()
+    until(page, "location.hash.startsWith('#walk/')")
+    again = visitor.open(report, "#sample=17")
+    for one in (page, again):
+        settled(one)
+        assert one.get_by_label("sample number").input_value() == "17"
+        assert one.locator("#panel-walk").is_visible()
 
 
 def test_address_leads_to_view_curve_and_sample(visitor, report, experiment):

@@ -283,7 +283,7 @@ def test_without_samples(visitor, folder, model, data, test_rows):
 
 def test_set_the_operating_point(visitor, address, model, data, test_rows, tmp_path):
     """The share on the page becomes that of the running model, until it is undone."""
-    page = visitor.open(address)
+    page = visitor.open(address, "#plane")
     before = operating(page)
     keep = page.get_by_role("button", name="Set in the model")
     assert keep.is_hidden(), "the model operates there already"

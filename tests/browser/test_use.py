@@ -25,7 +25,7 @@ from cosmo.data import GZSLDataset
 from cosmo.evaluation.run import CALIBRATED
 from cosmo.viz.page import experiment_view, render_page
 
-VIEWS = ("plane", "gate", "classes", "walk", "calibration")
+VIEWS = ("answers", "plane", "gate", "classes", "walk", "calibration")
 PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
 
 
@@ -109,7 +109,7 @@ def test_everything_has_a_name(visitor, report):
 
 
 def test_without_a_mouse(visitor, report):
-    page = visitor.open(report)
+    page = visitor.open(report, "#plane")
 
     def tab_to(selector):
         for _ in range(60):
@@ -119,8 +119,9 @@ def test_without_a_mouse(visitor, report):
         raise AssertionError(f"the Tab key does not lead to {selector}")
 
     tab_to("[role=tab]")
-    for key, view in (("ArrowRight", "gate"), ("End", "calibration"), ("ArrowRight", "plane"),
-                      ("ArrowLeft", "calibration"), ("ArrowLeft", "walk"), ("Home", "plane")):  # fmt: skip
+    for key, view in (("ArrowRight", "gate"), ("End", "calibration"), ("ArrowRight", "answers"),
+                      ("ArrowLeft", "calibration"), ("ArrowLeft", "walk"), ("Home", "answers"),
+                      ("ArrowRight", "plane")):  # fmt: skip
         page.keyboard.press(key)
         settled(page)
         assert page.locator(f"#panel-{view}").is_visible()
@@ -173,7 +174,7 @@ def test_figures_can_be_saved(visitor, report, experiment, tmp_path):
 
 
 def test_numbers_of_the_files(visitor, report, experiment):
-    page = visitor.open(report)
+    page = visitor.open(report, "#plane")
     content = saved(page, page.get_by_label('"The seen-unseen plane" as CSV'))
     plane = pd.read_csv(io.BytesIO(content))
     wanted = pd.read_csv(report.with_name("curves.csv"))
@@ -273,7 +274,13 @@ def test_a_report_of_an_earlier_version(visitor, experiment, tmp_path):
         del one["gates"][0]["weights"][part]
     (tmp_path / "old.html").write_text(render_page(view), encoding="utf-8")
     page = visitor.open(tmp_path / "old.html", "#gate")
-    assert page.get_by_role("tab").all_text_contents() == ["Plane", "Gate", "Classes", "Walk-through"]
+    assert page.get_by_role("tab").all_text_contents() == [
+        "Answers",
+        "Plane",
+        "Gate",
+        "Classes",
+        "Walk-through",
+    ]
     assert page.get_by_text("Inputs are the sorted outputs of each expert.").is_visible()
     page.locator("#tab-plane").click()
     settled(page)

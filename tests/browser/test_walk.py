@@ -128,15 +128,15 @@ def test_walk_is_the_explanation(visitor, shown, sample):
         answer = steps.prediction[0]
         assert head.locator("strong").text_content() == str(answer)
         assert f"{100 * steps.proba[0].max():.1f} %" in head.text_content()
-        gate = rows_of(saved(page, page.get_by_label('"Gate: p(S) and p(U)" as CSV')))[1]
+        gate = rows_of(saved(page, page.get_by_label('"Gate: known or new class, p(S) and p(U)" as CSV')))[1]
         assert list(map(float, gate)) == pytest.approx(
             [steps.gate_score[0], exact_threshold(page), steps.p_unseen[0]], abs=1e-5
         )
-        for side, proba in (("Seen", steps.seen), ("Unseen", steps.unseen)):
-            drawing = page.locator(f'#panel-walk [role=img][aria-label^="{side} expert"]')
+        for side, proba in (("known", steps.seen), ("new", steps.unseen)):
+            drawing = page.locator(f'#panel-walk [role=img][aria-label^="Expert for {side} classes"]')
             for entry in drawing.get_attribute("aria-label").split(": ", 2)[2].split("; "):
                 name, value = entry.removesuffix(" %").rsplit(" ", 1)
-                column = (steps.seen_classes if side == "Seen" else steps.unseen_classes).get_loc(name)
+                column = (steps.seen_classes if side == "known" else steps.unseen_classes).get_loc(name)
                 wanted = proba[0, column] if smoothed else 100 * proba[0, column]
                 assert number(value) == pytest.approx(wanted, abs=1.1e-3 if smoothed else 0.11)
         if not smoothed:  # What is shown multiplies out.

@@ -1,6 +1,6 @@
 // State of the page. There is one operating point per curve, and all views show it.
 
-const state = { view: null, live: null, sets: [], set: null, curve: 0, sample: 0, tab: "plane" };
+const state = { view: null, live: null, sets: [], set: null, curve: 0, sample: 0, tab: "answers" };
 const followers = new Set(); // called once per frame after any change
 
 const changed = perFrame(() => {

@@ -15,7 +15,7 @@ function drawHeights({ root, X, Y, margin, w }, x, y) {
     group.append(svg("path", { d: path }));
     const place = X(xs[0]) + 3;
     if (place < free || place + 26 > margin.left + w) continue;
-    group.append(svg("text", { x: place, y: margin.top + 8, class: "tiny" }, `H ${height}`));
+    group.append(svg("text", { x: place, y: margin.top - 3, class: "tiny" }, `H ${height}`));
     free = place + 30;
   }
   root.append(group);

@@ -43,7 +43,7 @@ const planeView = {
       area = chart({
         width, height: Math.round(Math.min(540, Math.max(300, width * 0.72))), x, y,
         role: set.curves.length ? "group" : "img",
-        xLabel: "Acc_tr: accuracy on seen classes (%)", yLabel: "Acc_ts: on unseen classes (%)",
+        xLabel: "accuracy on known (seen) classes, Acc_tr (%)", yLabel: "on new (unseen) classes, Acc_ts (%)",
         label: `Seen-unseen plane: ${plural(set.curves.length, "curve")}, ${plural(set.points.length, "published point")}`,
       });
       const { root, X, Y } = area;
@@ -128,9 +128,9 @@ const planeView = {
     const plane = figure({
       title: "The seen-unseen plane", file: fileName("plane"), draw: drawCurves,
       caption: set.curves.length
-        ? "All operating points of each method. Square: the point chosen on validation. Ring: the current point; "
-          + "drag it, click, or use the arrow keys. Thin lines: equal Acc_H."
-        : "Published points. Thin lines: equal Acc_H.",
+        ? "What each method can trade: known classes against new ones. Square: the point chosen on held-out samples. "
+          + "Ring: the current point; drag it, click, or use the arrow keys. Thin lines: equal balanced score (H)."
+        : "Published points. Thin lines: equal balanced score (H).",
       table: () => [["method", "threshold", "acc_ts", "acc_tr", "acc_h"],
         ...set.curves.filter((one) => one.shown).flatMap(({ name, exact }) =>
           exact.thresholds.map((t, k) => [name, t, exact.accTs[k], exact.accTr[k], exact.accH[k]])),

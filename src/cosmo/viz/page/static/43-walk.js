@@ -26,10 +26,10 @@ function walkFigures(file, { smoothing }) {
   });
   const both = () => [...now.steps.seen, ...now.steps.unseen].sort((a, b) => b.after - a.after).slice(0, 8);
 
-  const seen = expert(`Seen expert: p(y${given} S)`, "seen", "seen-expert");
-  const unseen = expert(`Unseen expert: p(y${given} U)`, "unseen", "unseen-expert");
+  const seen = expert(`Expert for known classes: p(y${given} S)`, "seen", "seen-expert");
+  const unseen = expert(`Expert for new classes: p(y${given} U)`, "unseen", "unseen-expert");
   const gate = figure({
-    title: "Gate: p(S) and p(U)", file: () => file("gate"),
+    title: "Gate: known or new class, p(S) and p(U)", file: () => file("gate"),
     draw: (width) => drawGate(width, now),
     table: () => [["score", "threshold", "p(unseen)"], [now.row.score, now.rule.threshold, now.steps.pUnseen]],
   });

@@ -1,13 +1,13 @@
 // Reliability diagrams: observed frequency against predicted probability, at the chosen operating point.
 
 const RELIABILITY = {
-  "p(y)": { title: "p(y): probability of the prediction", event: "predictions that are correct" },
-  "p(U)": { title: "p(U): probability of an unseen class", event: "samples of unseen classes" },
+  "p(y)": { title: "p(y): probability of the answer", event: "answers that are correct" },
+  "p(U)": { title: "p(U): probability of a new class", event: "samples of new classes" },
 };
 
 /** ECE, and that of perfectly calibrated probabilities on as many samples. */
 const errorText = ({ error, chance }) =>
-  `ECE ${percent(error)} %; perfectly calibrated probabilities would have about ${percent(chance)} % by chance`;
+  `Mean error (ECE) ${percent(error)} %; exact probabilities would have about ${percent(chance)} % by chance`;
 
 function reliabilityFigure(curve) {
   const { title, event } = RELIABILITY[curve.name] ?? { title: curve.name, event: "events" };

@@ -47,11 +47,12 @@ function operatingBar(set) {
   const where = pair("", "threshold", null);
   const node = el("div", { class: "operating" }, chooser,
     el("dl", {},
-      pair("Acc_ts", "accTs", "accuracy on unseen classes"), pair("Acc_tr", "accTr", "accuracy on seen classes"),
-      pair("Acc_H", "accH", "their harmonic mean"),
+      pair("new", "accTs", "Acc_ts: accuracy on new (unseen) classes, percent"),
+      pair("known", "accTr", "Acc_tr: accuracy on known (seen) classes, percent"),
+      pair("balanced", "accH", "Acc_H: their harmonic mean, percent"),
       where),
     el("span", { class: "ends" },
-      el("span", { "aria-hidden": "true" }, "unseen"), slider, el("span", { "aria-hidden": "true" }, "seen")));
+      el("span", { "aria-hidden": "true" }, "new"), slider, el("span", { "aria-hidden": "true" }, "known")));
   return {
     node,
     update() {

@@ -1,6 +1,6 @@
 // Builds the page, and keeps the address in step with the view.
 
-const VIEWS = [planeView, gateView, classesView, walkView, calibrationView, tryView, addView];
+const VIEWS = [answersView, planeView, gateView, classesView, walkView, calibrationView, tryView, addView];
 const page = document.getElementById("page");
 
 /** Builds everything for the current set; each view is built when it is first shown. */
@@ -95,9 +95,10 @@ function enterSet(index, fresh = false) {
   showSet();
 }
 
-/** Follows the address: view, curve, sample and, where there are several, the data set. */
+/** Follows the address: `#sample=17`, or view, curve, sample and, where there are several, the data set. */
 function followHash() {
-  const [tab, curve, sample, name] = location.hash.slice(1).split("/").map((part) => {
+  const hash = location.hash.replace(/^#sample=(\d+)$/, (_, number) => `#walk//${number - 1}`);
+  const [tab, curve, sample, name] = hash.slice(1).split("/").map((part) => {
     try { return decodeURIComponent(part); } catch { return ""; }
   });
   const index = Math.max(0, state.view.sets.findIndex((one) => one.name === name));

@@ -1,0 +1,154 @@
+"""Walk three guides from an empty folder to predictions and a report, and time the every-day commands.
+
+Each command is a process of its own. With `--before COMMIT` the every-day commands also run as of that
+commit, in turn with the present ones.
+
+    python benchmarks/first_hour.py --before 9e4fa4c~1 --write docs/results/first-hour.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import resource
+import shlex
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+
+from cosmo._core.files import write_atomic
+from guide import ROOT, steps
+
+WALKS = {"texts": "text", "pictures": "images", "Python": "python"}
+SENTENCE = '--description "The customer asks about gift cards."'
+VERBS = {
+    "check": "cosmo check",
+    "fit, features cached": "cosmo fit",
+    "evaluate": "cosmo evaluate model.cosmo",
+    "predict": "cosmo predict model.cosmo test.csv --text text --out out.csv",
+    "explain": "cosmo explain model.cosmo test.csv --text text --row 1 2 3",
+    "classes add": f"cosmo classes add model.cosmo --class gift_card {SENTENCE}",
+    "classes promote": "cosmo classes promote model.cosmo new.csv",
+}
+
+
+def timed(command: list[str], folder: Path, source: Path) -> tuple[float, float]:
+    """Return wall-clock and CPU seconds of a command."""
+    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": ""}
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if result.returncode:
+        raise SystemExit(f"{shlex.join(command)}\n{result.stdout}{result.stderr}")
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def cosmo(text: str, folder: Path, source: Path = ROOT / "src") -> tuple[float, float]:
+    return timed([sys.executable, "-m", *shlex.split(text)], folder, source)
+
+
+def walk(page: str) -> list[tuple[str, float, float]]:
+    """Return the commands of a guide, with their times; all Python examples are one."""
+    rows, examples = [], []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for step in steps(f"docs/guides/{page}.md"):
+            if step.language == "python":
+                examples.append(step.text)
+            elif step.text.startswith("cd "):
+                folder /= step.text[3:]
+            else:
+                rows.append((step.text, *cosmo(step.text, folder)))
+        if examples:
+            (folder / "example.py").write_text("\n".join(examples), encoding="utf-8")
+            rows.append(
+                ("the examples of the page", *timed([sys.executable, "example.py"], folder, ROOT / "src"))
+            )
+        assert (folder / "report.html").stat().st_size > 100_000
+    return rows
+
+
+def every_day(sources: list[Path], turns: int) -> dict[str, list[tuple[float, float]]]:
+    """Return the least times of each command, for each source."""
+    found: dict[str, list[tuple[float, float]]] = {verb: [] for verb in VERBS}
+    with tempfile.TemporaryDirectory() as name:
+        folders = [Path(name, str(k)) for k in range(len(sources))]
+        for folder, source in zip(folders, sources, strict=True):
+            folder.mkdir()
+            for text in ("cosmo init --kind text", "cosmo fit -q", "cosmo evaluate model.cosmo"):
+                cosmo(text, folder, source)
+            (folder / "new.csv").write_text("text,intent\ncan i use a voucher,gift_card\n")
+        for verb, text in VERBS.items():
+            runs = []
+            for _ in range(1 if verb.startswith("classes") else turns):
+                runs.append([cosmo(text, *pair) for pair in zip(folders, sources, strict=True)])
+            found[verb] = [tuple(map(min, zip(*times, strict=True))) for times in zip(*runs, strict=True)]
+    return found
+
+
+def document(before: str | None, turns: int) -> str:
+    lines = [
+        "# The first hour",
+        "",
+        "Written by `python benchmarks/first_hour.py --before 9e4fa4c~1 --write docs/results/first-hour.md`. "
+        "CPU seconds count all threads, and are steadier than wall-clock seconds, which other programs on "
+        f"the machine lengthen (load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors at the start).",
+        "",
+        "## From an empty folder to predictions and a report",
+        "",
+        "The commands of the guides, each in a process of its own, nothing cached.",
+        "",
+        "| guide | command | wall s | CPU s |",
+        "|---|---|---:|---:|",
+    ]
+    for name, page in WALKS.items():
+        rows = walk(page)
+        for text, *seconds in rows:
+            lines.append(f"| {name} | `{text}` | {seconds[0]:.1f} | {seconds[1]:.1f} |")
+        wall, cpu = (sum(row[k] for row in rows) for k in (1, 2))
+        lines.append(f"| **{name}** | **all** | **{wall:.1f}** | **{cpu:.1f}** |")
+    with tempfile.TemporaryDirectory() as old:
+        sources = [ROOT / "src"]
+        if before:
+            content = subprocess.run(
+                ["git", "archive", before, "src"], cwd=ROOT, capture_output=True, check=True
+            ).stdout
+            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+                archive.extractall(old, filter="data")
+            sources.insert(0, Path(old, "src"))
+        table = every_day(sources, turns)
+    head = ["before: wall s", "CPU s", "now: wall s", "CPU s"][-2 * len(sources) :]
+    lines += [
+        "",
+        "## Every-day commands",
+        "",
+        "On the text starter, 64 + 36 texts whose features are cached; "
+        + (f"before is commit `{before}`. " if before else "")
+        + f"The least of {turns} turns (`classes`: one).",
+        "",
+        f"| command | {' | '.join(head)} |",
+        f"|---|{'---:|' * len(head)}",
+    ]
+    for verb, times in table.items():
+        lines.append(f"| {verb} | {' | '.join(f'{value:.1f}' for pair in times for value in pair)} |")
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    options.add_argument("--before", metavar="COMMIT")
+    options.add_argument("--turns", type=int, default=1, help="(default %(default)s)")
+    options.add_argument("--write", metavar="FILE")
+    args = options.parse_args()
+    text = document(args.before, args.turns)
+    print(text)
+    if args.write:
+        write_atomic(Path(args.write), text.encode())
+
+
+if __name__ == "__main__":
+    main()
