@@ -48,6 +48,24 @@ def test_good_data(fruit, capsys):
     assert "reading samples.csv" in output.err
 
 
+def test_classes(fruit, capsys):
+    table = pd.read_csv("samples.csv")
+    few = table[(table["fruit"] != "lime") | (table.index % 4 == 0)]
+    few.to_csv("samples.csv", index=False)
+    assert main(["check"]) == 0
+    out = capsys.readouterr().out
+    assert (
+        "fewest        lime 5, gooseberry 20, honeydew 20, mirabelle 20, lemon 20 and 9 more (--classes)"
+        in out
+    )
+    assert "unseen        apple, papaya, sloe\n" in out
+    assert main(["check", "--classes"]) == 0
+    lines = capsys.readouterr().out.split("samples  test\n")[1].splitlines()
+    zero = [[name, "0", "8", "unseen"] for name in ("apple", "papaya", "sloe")]
+    assert [line.split() for line in lines[:4]] == [*zero, ["lime", "5", "8"]]
+    assert {line.split()[0] for line in lines[3:17]} == set(few["fruit"])
+
+
 def test_quiet_says_findings_only(fruit, capsys):
     assert main(["check", "-q"]) == 0
     output = capsys.readouterr()

@@ -1,6 +1,7 @@
 """`cosmo evaluate`."""
 
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -70,6 +71,27 @@ class TestFeatures:
         expected = [100 * found[name] for name in ("acc_ts", "acc_tr", "acc_h", "ausuc")]
         assert [row[1] for row in rows] == pytest.approx(expected)
         assert str(Path.cwd()) not in json.dumps(view)
+
+    def test_baselines(self, cosmo, measure):
+        found, model = measure()["baselines"], Model.load("model.cosmo").cosmo
+        assert list(found) == ["seen expert alone", "unseen expert alone", "calibrated stacking"]
+        X, y = read_features("test.csv", label="fruit")
+        experts, table = model.experts_, model.experts_.descriptions
+        scores = pd.DataFrame(experts.unseen.scores(X, table), columns=table.index)
+        lower = scores.copy()
+        lower[experts.seen_classes] -= model.combination_.stacking_
+        answers = {
+            "seen expert alone": experts.seen_classes[experts.seen.predict(X.to_numpy())],
+            "unseen expert alone": scores.idxmax(axis=1),
+            "calibrated stacking": lower.idxmax(axis=1),
+        }
+        for name, guess in answers.items():
+            expected = gzsl_scores(y, guess, experts.seen_classes, experts.unseen_classes)
+            assert [found[name][key] for key in expected._fields] == pytest.approx(list(expected))
+        assert found["unseen expert alone"]["ausuc"] is None
+        assert 0.5 < found["calibrated stacking"]["ausuc"] <= 1
+        out = cosmo("evaluate", "model.cosmo", "-q").out
+        assert re.search(r"seen expert alone +[\d.]+ +0\.0 +0\.0 +- ", out)
 
     def test_classes_without_samples_do_not_count(self, cosmo, measure):
         classes = pd.DataFrame(measure()["classes"]).set_index("class")["accuracy"]

@@ -10,6 +10,7 @@ import pytest
 
 from cosmo.data import load_glyphs, write_glyph_images
 from cosmo.io.model import Model
+from cosmo.metrics.accuracy import gzsl_scores
 
 
 @pytest.mark.usefixtures("project")
@@ -119,6 +120,17 @@ def test_texts(cosmo, tmp_path):
     lines = cosmo(*words, folder=tmp_path).out.splitlines()
     assert [line.split(",")[:2] for line in lines[1:]] == np.transpose([texts, model.predict(texts)]).tolist()
     assert model.predict(texts).tolist() == ["track_order", "return_item"]
+    # The nearest description is that of its sentence.
+    table, rows = (
+        pd.read_csv(tmp_path / "test.csv"),
+        model.encoder.encode(pd.read_csv(tmp_path / "test.csv")["text"]),
+    )
+    nearest = model.classes.index[
+        (rows @ model.encoder.encode(model.classes["description"]).T).argmax(axis=1)
+    ]
+    expected = gzsl_scores(table["intent"], nearest, model.cosmo.seen_classes_, model.cosmo.unseen_classes_)
+    found = json.loads(cosmo("evaluate", "model.cosmo", "--json", "-q", folder=tmp_path).out)["baselines"]
+    assert found["nearest description"]["acc_h"] == pytest.approx(expected.acc_h)
 
 
 def test_folders_of_pictures(cosmo, tmp_path):

@@ -22,7 +22,8 @@ from cosmo.classifier.rejection import Rejection, fit_rejection
 from cosmo.data.rounds import ROUNDS, groups_of
 from cosmo.gates.calibrated import CalibratedGate
 from cosmo.mixture.confidences import Temperatures, calibrated, pooled_temperature, support
-from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary
+from cosmo.mixture.curve import SeenUnseenCurve
+from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary, stacking
 
 Codes = NDArray[np.intp]
 _RANDOM_CLASSES = 0.05  # whose labels are random, among those from which a temperature is fitted
@@ -156,6 +157,7 @@ def calibrate(rounds: Sequence[RoundScores], columns: Codes) -> Calibration:
     validation = pool([mixture.summary(one) for one in outputs], groups, columns)
     mixture.operate_at(validation)
     mixture.rejection_ = _rejection(rounds, temperatures)
+    mixture.stacking_ = _stacking_constant(groups, validation.gain)
     trend = _Trend(rounds, len(columns))
     if trend.known:
         if trend.size >= _FEWEST:
@@ -170,6 +172,19 @@ def calibrate(rounds: Sequence[RoundScores], columns: Codes) -> Calibration:
         spread = float(np.hypot(spread, change / 2))
     gate.bias_error_ = spread
     return Calibration(temperatures, mixture, validation)
+
+
+def _stacking_constant(groups: Sequence[Scores], gain: NDArray[np.float64]) -> float:
+    """Return the constant of calibrated stacking of best Acc_H, for comparisons."""
+    flips, right_seen, right_unseen = [], [], []
+    for one in groups:
+        n_seen = len(one.seen)
+        found = stacking(one.scores, n_seen)
+        flips.append(found["stacking_seen"] - found["stacking_unseen"])
+        right_seen.append(found["stacking_choice"] == one.target)
+        right_unseen.append(n_seen + one.scores[:, n_seen:].argmax(axis=1) == one.target)
+    gains = (gain * np.concatenate(right) for right in (right_seen, right_unseen))
+    return SeenUnseenCurve(np.concatenate(flips), *gains).best().threshold
 
 
 def _rejection(rounds: Sequence[RoundScores], temperatures: Temperatures) -> Rejection | None:

@@ -28,6 +28,7 @@ from cosmo._core.cache import Cache
 from cosmo._core.validation import encode_labels
 from cosmo.classifier._calibrate import HeldOut, RoundScores, Scores, calibrate, one_hold_out
 from cosmo.classifier.combinations import GatedMixture, Outputs
+from cosmo.classifier.ways import CalibratedStacking
 from cosmo.data.rounds import Round, deployment_rounds, expected_unseen, groups_of
 from cosmo.data.splits import HoldOut
 from cosmo.experts.base import UnseenExpert
@@ -86,6 +87,8 @@ def fit_calibrated(
         logger.warning(message, len(known))
     logger.info("fitting both experts on all %d rows", len(X))
     pair = ExpertPair.fit(seen, chosen, X, y, table)
+    if chosen.native:  # Its outputs are compared as probabilities.
+        calibration.mixture.stacking_ = None
     pair = replace(pair, temperatures=calibration.temperatures, centre=X.mean(axis=0))
     return pair, calibration.mixture, calibration.validation
 
@@ -195,6 +198,7 @@ def fit_paper(
         outputs.append(again.outputs(X[val], y[val]))
     logger.info("fitting the gate and choosing the operating point on %d rows", len(outputs[0]))
     mixture.fit(*outputs)
+    mixture.stacking_ = CalibratedStacking().fit(outputs[0]).operating_point_.threshold
     chosen = ", ".join(f"{name} {value:.3g}" for name, value in unseen.decided_.items())
     logger.info("test stage: fitting both experts on all %d rows (%s)", len(X), chosen)
     pair = ExpertPair.fit(seen, unseen, X, y, table, observer=gate.observer())

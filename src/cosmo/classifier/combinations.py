@@ -113,6 +113,8 @@ class GatedMixture(Combination):
     operating_point_ : OperatingPoint
     validation_point_ : CurvePoint
         The accuracies of the operating point on the validation outputs.
+    stacking_ : float or None
+        Constant of calibrated stacking on the same outputs, for comparisons; set by `Cosmo.fit`.
 
     Examples
     --------

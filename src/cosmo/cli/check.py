@@ -19,11 +19,12 @@ exit status:
 
 examples:
   cosmo check                       the project in this folder
+  cosmo check --classes             with the number of samples of each class
   cosmo check samples.csv --label species --descriptions species.csv
   cosmo check pictures --descriptions attributes.csv --test more-pictures
 """
 
-_SHOWN = 12
+_SHOWN = 5  # classes in a line
 _COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
 
 
@@ -37,6 +38,9 @@ def parser() -> argparse.ArgumentParser:
     )
     add_project_options(options)
     options.add_argument("--test", metavar="FILE", help="labelled samples that are kept for `cosmo evaluate`")
+    options.add_argument(
+        "--classes", action="store_true", help="list all classes, those of fewest samples first"
+    )
     options.add_argument("--json", action="store_true", help="print as JSON")
     add_quiet(options.add_argument, "no progress, and findings only")
     return options
@@ -58,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         return status
     console = PlainConsole()
     if not args.quiet:
-        for line in _lines(data, counts):
+        for line in _lines(data, counts, args.classes):
             console.print(line)
         console.print()
     for finding in findings:
@@ -85,7 +89,7 @@ def _shape(data: ProjectData) -> str:
     return "a sentence for each class" if n_sentences == len(described) else f"{n_sentences} sentences"
 
 
-def _lines(data: ProjectData, counts: pd.DataFrame) -> list[str]:
+def _lines(data: ProjectData, counts: pd.DataFrame, every: bool) -> list[str]:
     seen = counts[counts["train"] > 0]
     size = f", {data.train.items.shape[1]} features each" if data.kind == "features" else ""
     lines = [
@@ -98,14 +102,21 @@ def _lines(data: ProjectData, counts: pd.DataFrame) -> list[str]:
         least, most = seen["train"].min(), seen["train"].max()
         lines.append(f"per class     {least} to {most} samples, median {seen['train'].median():g}")
     ordered = counts.sort_values("train", kind="stable")
-    width = max(len(str(name)) for name in ordered.index[:_SHOWN])
-    lines += ["", f"{'class':<{width}}  samples  test"]
-    lines += [
-        f"{name!s:<{width}}  {row.train:>7}  {row.test:>4}{'' if row.train else '  unseen'}"
-        for name, row in zip(ordered.index[:_SHOWN], ordered.itertuples(), strict=False)
-    ]
-    if len(ordered) > _SHOWN:
-        lines.append(f"... and {len(ordered) - _SHOWN} more classes")
+    if every:
+        width = max(5, *(len(str(name)) for name in ordered.index))
+        lines += ["", f"{'class':<{width}}  samples  test"]
+        return lines + [
+            f"{name!s:<{width}}  {train:>7}  {test:>4}{'' if train else '  unseen'}"
+            for name, train, test in ordered.itertuples()
+        ]
+    seen = ordered[ordered["train"] > 0]
+    for heading, names in (
+        ("fewest", [f"{name} {number}" for name, number in seen["train"].items()]),
+        ("unseen", [str(name) for name in ordered.index[ordered["train"] == 0]]),
+    ):
+        if names:
+            more = f" and {len(names) - _SHOWN} more (--classes)" if len(names) > _SHOWN else ""
+            lines.append(f"{heading:<12}  {', '.join(names[:_SHOWN])}{more}")
     return lines
 
 

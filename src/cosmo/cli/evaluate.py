@@ -16,7 +16,7 @@ from cosmo.evaluation.evaluate import ModelEvaluation, evaluate_model
 from cosmo.evaluation.unknown import COVERAGES, DOMAINS, UnknownEvaluation, evaluate_unknown
 from cosmo.io.writers import CsvWriter
 from cosmo.viz.page import model_view, render_page
-from cosmo.viz.text import MEASURES, accuracy_table, worst_classes_table
+from cosmo.viz.text import MEASURES, accuracy_table, baselines_table, worst_classes_table
 
 _EPILOG = f"""\
 {textwrap.fill(MEASURES, 104)}
@@ -117,6 +117,9 @@ def _print(console: PlainConsole, found: ModelEvaluation, worst: int, n_classes:
     console.print_table(worst_classes_table(found, worst))
     console.print()
     console.print_table(accuracy_table(found))
+    if len(found.baselines):
+        console.print()
+        console.print_table(baselines_table(found))
     for name, one in (
         ("the predicted class", found.answer_calibration),
         ('"new class"', found.gate_calibration),

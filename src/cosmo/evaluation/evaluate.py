@@ -8,11 +8,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cosmo.classifier.explain import explain
+from cosmo.classifier.ways import CalibratedStacking
 from cosmo.data.tables import match_labels
 from cosmo.io.model import Model
-from cosmo.metrics.accuracy import GZSLScores, Interval, gzsl_intervals, gzsl_scores, per_class_accuracy
+from cosmo.metrics.accuracy import (
+    GZSLScores,
+    Interval,
+    gzsl_intervals,
+    gzsl_scores,
+    harmonic_mean,
+    per_class_accuracy,
+)
 from cosmo.metrics.calibration import Calibration, calibration
 from cosmo.mixture.outputs import ExpertOutputs
 
@@ -28,7 +37,7 @@ class ModelEvaluation:
     accuracy, and the class that it is most often mistaken for (`taken_for`), with the number of times.
     `confusions` has truth, prediction and number of samples of each mistake, most frequent first;
     `predictions` label, prediction, probability and p_seen of each sample; `outputs` are the labelled outputs
-    of both experts.
+    of both experts. `baselines` has Acc_ts, Acc_tr, Acc_H and AUSUC of simpler rules, see `baselines`.
     """
 
     scores: GZSLScores
@@ -39,6 +48,7 @@ class ModelEvaluation:
     confusions: pd.DataFrame
     predictions: pd.DataFrame
     outputs: ExpertOutputs
+    baselines: pd.DataFrame
 
     @property
     def answer_calibration(self) -> Calibration:
@@ -78,6 +88,10 @@ class ModelEvaluation:
             "gate_calibration": self.gate_calibration.to_dict(),
             "classes": table.astype(object).where(table.notna(), None).to_dict("records"),
             "confusions": self.confusions.astype(object).to_dict("records"),
+            "baselines": {
+                name: {key: plain(value) for key, value in row.items()}
+                for name, row in self.baselines.to_dict("index").items()
+            },
         }
 
 
@@ -97,7 +111,8 @@ def evaluate_model(model: Model, items: Any, labels: Iterable[Hashable]) -> Mode
     """
     cosmo = model.cosmo
     truth = match_labels(labels, cosmo.experts_.descriptions.index)
-    outputs = cosmo.outputs(model.encode(items), truth)
+    rows = model.encode(items)
+    outputs = cosmo.outputs(rows, truth)
     guess = outputs.classes[cosmo.combination_.predict(outputs)]
     present = outputs.classes[np.isin(np.arange(len(outputs.classes)), outputs.labels)]
     seen, unseen = (present[present.isin(part)] for part in (outputs.seen_classes, outputs.unseen_classes))
@@ -134,7 +149,41 @@ def evaluate_model(model: Model, items: Any, labels: Iterable[Hashable]) -> Mode
         confusions,
         predictions,
         outputs,
+        baselines(model, rows, outputs),
     )
+
+
+def baselines(model: Model, rows: Any, outputs: ExpertOutputs) -> pd.DataFrame:
+    """Return Acc_ts, Acc_tr, Acc_H and AUSUC of simpler rules on the same samples.
+
+    The seen expert alone never predicts a new class. The unseen expert alone chooses among all classes, and
+    calibrated stacking subtracts a constant from its scores of seen classes, which was chosen on held-out
+    classes. The nearest description is that of largest cosine, if an encoder made samples and descriptions.
+    """
+    found: dict[str, NDArray[np.intp]] = {}
+    if outputs.n_unseen:
+        constant = getattr(model.cosmo.combination_, "stacking_", None)
+        found = {
+            "seen expert alone": outputs.seen_choice,
+            "unseen expert alone": CalibratedStacking(0.0).fit(outputs).predict(outputs),
+        }
+        if constant is not None:
+            found["calibrated stacking"] = CalibratedStacking(constant).fit(outputs).predict(outputs)
+    table = model.cosmo.experts_.descriptions.loc[outputs.classes].to_numpy()
+    X = np.asarray(rows)
+    if model.texts is not None and X.shape[1] == table.shape[1]:
+        found["nearest description"] = (X @ (table / np.linalg.norm(table, axis=1, keepdims=True)).T).argmax(
+            1
+        )
+    truth, present = outputs.labels, np.unique(outputs.labels)
+    parts = present[present >= outputs.n_seen], present[present < outputs.n_seen]
+    lines = {}
+    for name, guess in found.items():
+        acc_ts, acc_tr = (per_class_accuracy(truth, guess, part) if len(part) else np.nan for part in parts)
+        both = len(parts[0]) and len(parts[1])
+        area = CalibratedStacking().present_curve(outputs).area if both and "stacking" in name else np.nan
+        lines[name] = [acc_ts, acc_tr, harmonic_mean(acc_ts, acc_tr) if both else np.nan, area]
+    return pd.DataFrame.from_dict(lines, orient="index", columns=["acc_ts", "acc_tr", "acc_h", "ausuc"])
 
 
 def plain_words(scores: GZSLScores, classes: pd.DataFrame, confusions: pd.DataFrame) -> list[str]:

@@ -258,6 +258,19 @@ def accuracy_table(found: ModelEvaluation) -> TextTable:
     return TextTable("test accuracy in percent", ["measure", "percent", "95 % interval"], rows, [MEASURES])
 
 
+def baselines_table(found: ModelEvaluation) -> TextTable:
+    """Return the accuracies of an evaluation beside those of simpler rules."""
+    lines = {"this model": [*found.scores, found.ausuc]} | {
+        name: row.tolist()
+        for name, row in zip(found.baselines.index, found.baselines.to_numpy(), strict=True)
+    }
+    rows = [
+        [name, *("-" if np.isnan(value) else _percent(value) for value in (tr, ts, h, area))]
+        for name, (ts, tr, h, area) in lines.items()
+    ]
+    return TextTable("for comparison, percent", ["", "known", "new", "balanced", "AUSUC"], rows)
+
+
 def confusions_table(found: ModelEvaluation) -> TextTable:
     """Return the most frequent confusions of an evaluation."""
     rows = [
