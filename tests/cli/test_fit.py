@@ -42,7 +42,7 @@ class TestFeatures:
         validation = Model.load("paper.cosmo").card()["validation"]
         words = " ".join(out.split())
         assert re.search(r"operating point threshold -?[\d.]+, softness ", words)
-        assert f"Acc_ts {100 * validation['acc_ts']:.1f} (unseen)" in words
+        assert f"new classes (Acc_ts) {100 * validation['acc_ts']:.1f}" in words
         assert "validation stage" in err
 
     def test_another_seed_from_another_folder(self, cosmo, project, tmp_path):

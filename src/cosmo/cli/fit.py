@@ -114,6 +114,6 @@ def _print(model: Model) -> None:
         figures = {name: f"{100 * validation[name]:.1f}" for name in ("acc_ts", "acc_tr", "acc_h")}
         heading = "Validation, on held-out classes and on other samples of the remaining ones, in percent:"
     console.print(
-        f"\n{heading}\nAcc_ts {figures['acc_ts']} (unseen), Acc_tr {figures['acc_tr']} (seen), "
-        f"Acc_H {figures['acc_h']}; AUSUC on held-out samples {100 * validation['ausuc']:.1f}"
+        f"\n{heading}\nnew classes (Acc_ts) {figures['acc_ts']}, known classes (Acc_tr) {figures['acc_tr']}, "
+        f"balanced (Acc_H) {figures['acc_h']}; AUSUC on held-out samples {100 * validation['ausuc']:.1f}"
     )
