@@ -25,7 +25,7 @@ class TestFeatures:
         assert "seen classes 14 unseen classes 3" in words
         assert re.search(r"unseen expert \w+ transform \w+ chosen ", words)
         assert re.search(r"operating point share of unseen samples 0\.\d+ ", words)
-        for name, key in (("Acc_ts", "acc_ts"), ("Acc_tr", "acc_tr"), ("Acc_H", "acc_h")):
+        for name, key in (("(Acc_ts)", "acc_ts"), ("(Acc_tr)", "acc_tr"), ("(Acc_H)", "acc_h")):
             one = {part: 100 * value for part, value in expected[key].items()}
             assert f"{name} {one['mean']:.1f} ({one['low']:.0f} to {one['high']:.0f})" in words
         assert f"AUSUC on held-out samples {100 * validation['ausuc']:.1f}" in words
