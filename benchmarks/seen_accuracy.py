@@ -3,7 +3,7 @@
 The paper's seen expert has 72.8 % on test rows of seen classes, on other features. Prints the table of
 docs/results/paper-studies.md, from the published predictions of LAGO:
 
-    python benchmarks/seen_accuracy.py DATA        five minutes
+    python benchmarks/seen_accuracy.py DATA
 """
 
 from __future__ import annotations
