@@ -127,7 +127,7 @@ def main() -> None:
                 model = Cosmo(table, random_state=seed).fit(X[train], labels[train])
                 curve = model.combination_.curve(model.outputs(X[test], labels[test]))
                 point = curve.at(model.operating_point_.threshold)
-                figures = (*point[1:], curve.best().acc_h, curve.area)
+                figures = (*point, curve.best().acc_h, curve.area)
                 rows.append((name, kind, speed, *(100 * value for value in figures)))
                 print(*rows[-1], flush=True)
     columns = [
