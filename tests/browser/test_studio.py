@@ -17,6 +17,7 @@ pytest.importorskip("uvicorn")
 
 from cosmo import ESZSL
 from cosmo.data import load_glyphs
+from cosmo.evaluation.unknown import evaluate_unknown
 from cosmo.io.model import Model, fit_model
 from cosmo.metrics.accuracy import gzsl_scores
 
@@ -279,6 +280,36 @@ def test_without_samples(visitor, folder, model, data, test_rows):
     page.get_by_text("Is `cosmo studio` still running?").wait_for()
     assert page.url == held
     visitor.forgive("ERR_CONNECTION_REFUSED")
+
+
+def test_unknown_samples(visitor, folder, model, data, test_rows):
+    noise = np.random.default_rng(0).permuted(data.features[:60], axis=1)
+    X = np.concatenate([data.features[test_rows], noise])
+    y = [*np.asarray(data.labels[test_rows], dtype=str), *["other"] * len(noise)]
+    np.savez(folder / "mixed.npz", X=X, y=np.array(y))
+    expected = evaluate_unknown(model.cosmo, X, y, "other")
+    with studio(folder, "glyphs.cosmo", "mixed.npz", "--unknown", "other") as address:
+        page = visitor.open(address, viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
+        open_view(page, "Unknown")
+        check_names(page, "Unknown")
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        panel = page.locator("#panel-unknown")
+        assert number(panel.locator("dd").first.text_content()) == pytest.approx(
+            100 * expected.auroc, abs=0.0501
+        )
+        cells = [number(text) for text in panel.locator("td").all_text_contents()]
+        assert cells == pytest.approx((100 * expected.table.to_numpy()).ravel().tolist(), abs=0.0501)
+        with page.expect_download() as download:
+            panel.get_by_role("button", name="CSV").click()
+        lines = download.value.path().read_text().splitlines()
+        assert lines[0] == "answered,wrong"
+        assert [float(line.split(",")[1]) for line in lines[1:]] == pytest.approx(expected.curve.tolist())
+        open_view(page, "Try it")
+        classify(page, ", ".join(map(str, noise[0].tolist())))
+        conformity = model.cosmo.conformity(noise[:1])[0]
+        shown = page.locator("#panel-try .sample dd").nth(2).text_content()
+        assert number(shown.split("%")[0]) == pytest.approx(100 * conformity, abs=0.0501)
+        assert ("unknown" in shown) == (conformity <= 0.05)
 
 
 def test_set_the_operating_point(visitor, address, model, data, test_rows, tmp_path):

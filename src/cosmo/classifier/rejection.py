@@ -101,7 +101,7 @@ def p_values(reference: Floats, weights: Floats, values: Floats) -> Floats:
     return found
 
 
-def among_more_classes(proba: Floats, ratio: float) -> Floats:
+def among_more_classes(proba: Floats, ratio: float | Floats) -> Floats:
     """Return probabilities of classes if their odds against them grow by a ratio of numbers of classes.
 
     Examples
@@ -270,10 +270,10 @@ class RejectOption(OperatingPoints):
         rejection, validation = self._rejection()
         p_unseen, weights = self._held_out(validation)
         own = rejection.own * np.where(validation.is_seen, 1 - p_unseen, p_unseen)
-        # A seen class competes with more classes than in a round. So does an unseen one, but the unseen
-        # expert has learned from more classes, which makes up for it.
+        # A class competes with more classes than in a round. The unseen expert has learned from more classes,
+        # too, which made up for half of that: on glyphs and CLINC intents, draws 100 to 107 and 100 to 105.
         ratio = (len(self.classes_) - 1) / (rejection.n_classes - 1)
-        own = np.where(validation.is_seen, among_more_classes(own, ratio), own)
+        own = among_more_classes(own, np.where(validation.is_seen, ratio, np.sqrt(ratio)))
         proba, alpha = self.predict_proba(X), _share(alpha, "alpha")
         is_seen = np.isin(self.classes_, self.seen_classes_)
         inside = np.empty(proba.shape, dtype=bool)

@@ -81,7 +81,8 @@ def run(args: argparse.Namespace) -> int:
         if args.report:
             step("writing the report")
             name = Path(args.samples).resolve().name
-            view = model_view(model, found, kind="evaluation", name=name, items=samples.items)
+            shown = {"kind": "evaluation", "name": name, "items": samples.items, "unknown": unknown}
+            view = model_view(model, found, **shown)
             write_atomic(Path(args.report), render_page(view).encode())
     if args.out:
         # The writer prevents CSV formula injection by names of classes.

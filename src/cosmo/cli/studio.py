@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from cosmo._core import require
 from cosmo.cli._options import (
     add_quiet,
@@ -63,6 +65,11 @@ def parser() -> argparse.ArgumentParser:
     add("--weights", metavar="PATH", help="file or folder with the weights of the encoder")
     add_trust(add)
     add_sample_options(options)
+    add(
+        "--unknown",
+        metavar="LABEL",
+        help="label of samples of no class of the model, to show their rejection",
+    )
     add_server_options(add, _PORT, ", or the next that is free")
     add("--no-browser", action="store_true", help="print the address only")
     add_quiet(add)
@@ -107,8 +114,15 @@ def _live(args: argparse.Namespace, step: Callable[[str], None]) -> LiveModel:
         samples.require_labels(args.samples)
         step(f"predicting {len(samples)} samples")
         rows, samples = encode_samples(args, model, samples)
+        rows, known = model.encode(rows), samples.require_labels(args.samples) != args.unknown
+        if args.unknown is not None and (known.all() or not known.any()):
+            raise DataError(
+                f"{args.samples}: samples of known classes and some labelled {args.unknown!r} are needed"
+            )
+        unknown = None if args.unknown is None else rows[~known]
+        samples = samples.take(np.flatnonzero(known))
         items = samples.items if isinstance(samples.items, list) else None
-        shown = Samples(model.encode(rows), samples.require_labels(args.samples), items)
+        shown = Samples(rows[known], samples.require_labels(args.samples), items, unknown)
         return LiveModel(model, shown, title=Path(args.samples).resolve().name)
     report = place / _REPORT
     view = None

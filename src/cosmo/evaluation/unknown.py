@@ -36,12 +36,18 @@ class UnknownEvaluation:
         Share of the samples of each domain (rows) with answers of each domain (columns).
     risk : Series
         Share of wrong answers, if the samples with the largest scores are answered, by their share.
+    curve : Series
+        The same for 50 shares.
+    reject : float
+        Largest share of known samples to reject, of `table`.
     """
 
     auroc: float
     fpr: float
     table: pd.DataFrame
     risk: pd.Series
+    curve: pd.Series
+    reject: float
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, for JSON."""
@@ -82,10 +88,11 @@ def evaluate_unknown(
         table = pd.DataFrame(mass / mass.sum(axis=1, keepdims=True), index=DOMAINS, columns=DOMAINS)
     wrong = (answers != truth) | ~is_known
     auroc = float(roc_auc_score(is_known, score, sample_weight=weights))
-    risks = [risk(score, wrong, weights, coverage) for coverage in COVERAGES]
-    return UnknownEvaluation(
-        auroc, false_positives(score, is_known, weights), table, pd.Series(risks, index=COVERAGES)
+    risks, curve = (
+        pd.Series({coverage: risk(score, wrong, weights, coverage) for coverage in coverages})
+        for coverages in (COVERAGES, np.arange(1, 51) / 50)
     )
+    return UnknownEvaluation(auroc, false_positives(score, is_known, weights), table, risks, curve, reject)
 
 
 def class_weights(truth: NDArray[Any]) -> Floats:

@@ -26,6 +26,7 @@ from cosmo.classifier.ways import CalibratedStacking
 from cosmo.evaluation.compare import CandidateResult
 from cosmo.evaluation.evaluate import ModelEvaluation, class_table, confusion_table, plain_words
 from cosmo.evaluation.run import CALIBRATED, Experiment
+from cosmo.evaluation.unknown import UnknownEvaluation
 from cosmo.io.model import Model
 from cosmo.io.model_file import card_text
 from cosmo.mixture.outputs import OutputsSummary
@@ -187,12 +188,13 @@ def model_view(
     kind: Literal["evaluation", "studio"] = "studio",
     name: str = "samples",
     items: Any = None,
+    unknown: UnknownEvaluation | None = None,
 ) -> dict[str, Any]:
     """Return the view of a model: on labelled samples, or on the validation stage in its file.
 
     `items` are the texts or image paths before encoding. The studio shows them in this order; the page of an
     evaluation of many images begins with some of all classes, because only these have thumbnails. At most
-    20,000 samples are shown.
+    20,000 samples are shown. `unknown` is the evaluation of the rejection, if there are unknown samples.
     """
     if not len(model.cosmo.unseen_classes_):
         raise ValueError(
@@ -212,7 +214,8 @@ def model_view(
             "Held-out samples, with held-out classes as unseen",
         )
     else:
-        one = _evaluation_set(arrays, model, evaluation, facts, name, items, spread=kind == "evaluation")
+        spread = kind == "evaluation"
+        one = _evaluation_set(arrays, model, evaluation, facts, name, items, unknown, spread=spread)
         title, what = name, f"Evaluated on {len(evaluation.predictions)} samples"
         if len(evaluation.predictions) > MAX_SAMPLES:
             what += f"; {MAX_SAMPLES} of them are shown"
@@ -251,6 +254,7 @@ def _evaluation_set(
     facts: Sequence[tuple[str, str]],
     name: str,
     items: Any,
+    unknown: UnknownEvaluation | None,
     *,
     spread: bool,
 ) -> dict[str, Any]:
@@ -279,6 +283,7 @@ def _evaluation_set(
         ],
         descriptions=model.texts,
         samples=item_samples(model, items, rows),
+        unknown=unknown,
     )
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cosmo.classifier.combinations import Combination, GatedMixture
 from cosmo.data import GZSLDataset
 from cosmo.data.splits import gating_split
+from cosmo.evaluation.unknown import UnknownEvaluation
 from cosmo.gates import ConfidenceGate, Gate
 from cosmo.gates.calibrated import CalibratedGate
 from cosmo.io.model import Model
@@ -62,6 +63,7 @@ def set_view(
     points: Sequence[Mapping[str, Any]] = (),
     descriptions: Mapping[Hashable, str] | None = None,
     samples: Mapping[str, Any] | None = None,
+    unknown: UnknownEvaluation | None = None,
 ) -> dict[str, Any]:
     """Return one set of a view, and add its arrays to those of the view.
 
@@ -97,6 +99,7 @@ def set_view(
         "gates": _gates(arrays, [way for way in ways if way.family == main.family], main),
         "walk": _walk(arrays, main, code),
         "calibration": _calibration(main),
+        "unknown": unknown and _unknown(unknown),
     }
 
 
@@ -213,6 +216,12 @@ def _calibration(way: Way) -> dict[str, Any] | None:
         "samples": len(outputs),
         "curves": [{"name": name, **curve.to_dict()} for name, curve in curves.items()],
     }
+
+
+def _unknown(found: UnknownEvaluation) -> dict[str, Any]:
+    """Return figures of the rejection, and the curve of risk and coverage."""
+    curve = {"coverage": found.curve.index.tolist(), "risk": found.curve.tolist()}
+    return {**found.to_dict(), "reject": found.reject, "curve": curve}
 
 
 def _best(proba: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:

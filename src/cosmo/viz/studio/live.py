@@ -24,6 +24,7 @@ from cosmo.data.dataset import ItemError
 from cosmo.data.tables import match_labels
 from cosmo.encoders import Encoder
 from cosmo.evaluation.evaluate import ModelEvaluation, evaluate_model
+from cosmo.evaluation.unknown import UnknownEvaluation, evaluate_unknown
 from cosmo.io.model import Model
 from cosmo.io.predict import kind_of
 from cosmo.viz.page import MAX_SAMPLES, evenly_spaced, model_view, render_page
@@ -33,16 +34,21 @@ MAX_ADDED = 100  # classes
 _TOP = 5  # classes of each expert
 _NEIGHBOURS, _SOURCES, _EXAMPLES = 5, 10, 20  # shown of a preview
 _LONGEST = float(np.finfo(np.float32).max) ** 0.5  # The square of a longer description overflows.
+_UNKNOWN = "\0"  # label of unknown samples; no class has it
 _LARGEST_FLIP = 1e300  # JSON has no infinity.
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Labelled samples on which a model is shown; `items` are texts or paths before encoding."""
+    """Labelled samples on which a model is shown; `items` are texts or paths before encoding.
+
+    `unknown` are rows of samples of no class of the model.
+    """
 
     rows: NDArray[np.float32]
     labels: pd.Index
     items: Sequence[Any] | None = None
+    unknown: NDArray[np.float32] | None = None
 
     def subsample(self, most: int) -> Samples:
         """Return at most `most` samples, evenly spaced."""
@@ -50,7 +56,7 @@ class Samples:
             return self
         places = evenly_spaced(len(self.rows), most)
         items = None if self.items is None else [self.items[place] for place in places]
-        return Samples(self.rows[places], self.labels[places], items)
+        return Samples(self.rows[places], self.labels[places], items, self.unknown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +67,7 @@ class _State:
     added: tuple[str, ...] = ()
     evaluation: ModelEvaluation | None = None
     moved: bool = False  # whether the operating point has been set
+    unknown: UnknownEvaluation | None = None
 
     @cached_property
     def names(self) -> list[str]:
@@ -93,13 +100,18 @@ class LiveModel:
             samples = samples.subsample(MAX_SAMPLES)
             rows = check_features(samples.rows, name="samples")
             labels = match_labels(samples.labels, model.cosmo.experts_.descriptions.index)
-            self._samples = Samples(rows, labels, samples.items)
+            self._samples = Samples(rows, labels, samples.items, samples.unknown)
         self._loaded = self._state = self._evaluated(model)
 
     def _evaluated(self, model: Model, added: tuple[str, ...] = (), moved: bool = False) -> _State:
         if self._samples is None:
             return _State(model, added, None, moved)
-        return _State(model, added, evaluate_model(model, self._samples.rows, self._samples.labels), moved)
+        rows, labels, others = self._samples.rows, self._samples.labels, self._samples.unknown
+        unknown = None
+        if others is not None:
+            both = labels.astype(object).append(pd.Index([_UNKNOWN] * len(others), dtype=object))
+            unknown = evaluate_unknown(model.cosmo, np.concatenate([rows, others]), both, _UNKNOWN)
+        return _State(model, added, evaluate_model(model, rows, labels), moved, unknown)
 
     @property
     def names(self) -> list[str]:
@@ -178,6 +190,8 @@ class LiveModel:
                 raise HTTPException(422, "features: too large; scale them as in the training") from error
             explanation = explain(mixture, outputs)
             flip = float(mixture.flips(outputs)[0])
+            rejects = getattr(mixture, "rejection_", None) is not None
+            conformity = float(state.model.cosmo.conformity(np.asarray(row)[None])[0]) if rejects else None
         seen, unseen = (np.argsort(-one[0], kind="stable")[:_TOP] for one in (outputs.seen, outputs.unseen))
         best = int(explanation.proba[0].argmax())
         return {
@@ -194,6 +208,7 @@ class LiveModel:
             "answer": state.names[best],
             "probability": float(explanation.proba[0, best]),
             "p_unseen": float(explanation.p_unseen[0]),
+            "conformity": conformity,
             "classes": state.names,
             "n_seen": outputs.n_seen,
         }
@@ -270,7 +285,10 @@ class LiveModel:
     def _current_view(self) -> dict[str, Any]:
         state = self._state
         if self._samples is not None:
-            return model_view(state.model, state.evaluation, name=self.title, items=self._samples.items)
+            items = self._samples.items
+            return model_view(
+                state.model, state.evaluation, name=self.title, items=items, unknown=state.unknown
+            )
         view = model_view(state.model) if self._view is None else self._view
         notes = [view.get("lead", "")]
         if state.added:

@@ -21,6 +21,8 @@ const tryView = {
       head.replaceChildren(...[subject(), el("dl", { class: "numbers" },
         termOf("prediction", el("strong", {}, names[steps.predicted]), " ", domainTag(!steps.toUnseen)),
         termOf("probability", `${percent(steps.probability)} %`),
+        row.conformity != null && termOf("conformity", `${percent(row.conformity)} % `, row.conformity <= 0.05
+          && el("span", { class: "tag bad", title: "of no known class, if 5 % of the known samples may be rejected" }, "unknown")),
         ruleOf(set).smoothing !== "none" && termOf("without smoothing", names[steps.predictedBefore]),
         truth !== null && termOf("true class", names[truth], " ",
           verdictTag(verdictOf(truth, steps.predicted, steps.predictedBefore, nSeen))),

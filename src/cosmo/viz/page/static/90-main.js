@@ -1,6 +1,8 @@
 // Builds the page, and keeps the address in step with the view.
 
-const VIEWS = [answersView, planeView, gateView, classesView, walkView, calibrationView, tryView, addView];
+const VIEWS = [
+  answersView, planeView, gateView, classesView, walkView, calibrationView, unknownView, tryView, addView,
+];
 const page = document.getElementById("page");
 
 /** Builds everything for the current set; each view is built when it is first shown. */
