@@ -109,6 +109,8 @@ def main() -> None:
         camera = Camera(browser, folder)
         camera.take(camera.open(report), "top", scroll=False)
         page = camera.open(report)
+        camera.take(page, "answers")
+        page.locator("#tab-plane").click()
         camera.take(page, "plane")
         page.locator("#tab-gate").click()
         camera.take(page, "gate")
@@ -124,7 +126,7 @@ def main() -> None:
         camera.take(page, "calibration")
         phone = camera.open(report + "#walk//17", **PHONE)
         camera.take(phone, "phone")
-        dark = camera.open(report, **DESK, color_scheme="dark")
+        dark = camera.open(report + "#plane", **DESK, color_scheme="dark")
         camera.take(dark, "dark")
         with studio(data, Path(scratch)) as address:
             page = camera.open(address)

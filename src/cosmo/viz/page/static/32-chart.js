@@ -17,7 +17,7 @@ const tickText = (value) => String(Number(value.toPrecision(6))).replace("-", "â
  * A chart with a handle is a "group": screen readers do not see the children of an "img".
  */
 function chart({ width, height, x, y, xLabel, yLabel, label, yTicks = 5, square = false, role = "img" }) {
-  const margin = { left: 46, right: 12, top: 10, bottom: 40 };
+  const margin = { left: 46, right: 12, top: 14, bottom: 40 };
   const w = width - margin.left - margin.right, h = height - margin.top - margin.bottom;
   const X = (value) => margin.left + ((value - x[0]) / (x[1] - x[0])) * w;
   const Y = (value) => margin.top + h - ((value - y[0]) / (y[1] - y[0])) * h;

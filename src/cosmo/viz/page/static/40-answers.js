@@ -55,7 +55,7 @@ const answersView = {
       el("div", { class: "card" }, el("h3", {}, "Confidence"),
         el("table", {}, head(["probability", "answers", "correct"]), bands),
         el("p", { class: "hint" }, "Of the answers with a probability of 90 to 99 %, about 95 % should be correct. ",
-          set.raw.calibration && el("a", { href: hashFor({ tab: "calibration" }) }, "More on confidence")))));
+          set.raw.calibration && el("a", { class: "link", href: hashFor({ tab: "calibration" }) }, "More on confidence")))));
     return () => (answers ? settleLater() : settle());
   },
 };
