@@ -92,7 +92,10 @@ def test_classes_are_described_after_the_training(cosmo, refuse):
     cosmo("fit", *words, "-q", "--out", "known.cosmo")
     out, _ = cosmo("explain", "known.cosmo", "test.csv")
     assert "Unseen expert" not in out
-    refuse(["evaluate", "known.cosmo", "samples.csv", "--report", "r.html", "-q"], "`cosmo classes add`")
+    refuse(
+        ["evaluate", "known.cosmo", "samples.csv", "--report", "r.html", "-q"],
+        "of one kind: see `cosmo classes`",
+    )
     cosmo("classes", "add", "known.cosmo", "--descriptions", "later.csv")
     found = json.loads(cosmo("evaluate", "known.cosmo", "test.csv", "--json", "-q").out)
     assert min(found["acc_ts"], found["acc_tr"]) > 0.8
@@ -131,6 +134,43 @@ def test_texts(cosmo, tmp_path):
     expected = gzsl_scores(table["intent"], nearest, model.cosmo.seen_classes_, model.cosmo.unseen_classes_)
     found = json.loads(cosmo("evaluate", "model.cosmo", "--json", "-q", folder=tmp_path).out)["baselines"]
     assert found["nearest description"]["acc_h"] == pytest.approx(expected.acc_h)
+
+
+def test_without_samples(cosmo, refuse, tmp_path):
+    pytest.importorskip("sentence_transformers")
+    sentences = {
+        "parcel": ["asks where a parcel is", "asks when an order arrives"],
+        "refund": "wants money back",
+        "hours": "asks when the shop is open",
+    }
+    (tmp_path / "intents.json").write_text(json.dumps(sentences))
+    refuse(["fit", "--zero-shot"], "--zero-shot needs --descriptions FILE", folder=tmp_path)
+    out, _ = cosmo("fit", "--zero-shot", "--descriptions", "intents.json", folder=tmp_path)
+    assert out == "3 classes by their descriptions; nothing was trained\n"
+    words = ["classes", "add", "model.cosmo", "--class", "gift", "--description", "asks about gift cards"]
+    cosmo(*words, folder=tmp_path)
+    texts = ["where is my order", "give me my money back", "is your shop open today", "do you sell vouchers"]
+    asked = [word for text in texts for word in ("--text", text)]
+    lines = cosmo("predict", "model.cosmo", *asked, "--why", folder=tmp_path).out.splitlines()[1:]
+    assert [line.split(",")[1] for line in lines] == ["parcel", "refund", "hours", "gift"]
+    model = Model.load(tmp_path / "model.cosmo")
+    proba = model.cosmo.predict_proba(model.encode(texts))
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    assert (proba.argmax(axis=1) == np.arange(4)).all()
+    table = model.cosmo.experts_.descriptions.to_numpy()
+    cosines = model.encode(texts) @ (table / np.linalg.norm(table, axis=1, keepdims=True)).T
+    np.testing.assert_allclose(np.log(proba[:, :1] / proba), (cosines[:, :1] - cosines) / 0.04, atol=1e-3)
+    pd.DataFrame({"text": texts, "label": model.predict(texts)}).to_csv(tmp_path / "test.csv", index=False)
+    found = json.loads(cosmo("evaluate", "model.cosmo", "test.csv", "--json", "-q", folder=tmp_path).out)
+    assert (found["acc_ts"], found["acc_tr"]) == (1, None)
+    refuse(
+        ["evaluate", "model.cosmo", "test.csv", "--report", "r.html", "-q"], "of one kind", folder=tmp_path
+    )
+    assert "all classes by description" in cosmo("show", "model.cosmo", folder=tmp_path).out
+    with pytest.raises(ValueError, match="fit a model with samples of at least two classes"):
+        model.promote("gift", ["a voucher please"])
+    with pytest.raises(ValueError, match="no accuracy can be expected"):
+        model.cosmo.expected_scores()
 
 
 def test_folders_of_pictures(cosmo, tmp_path):

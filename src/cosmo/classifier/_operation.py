@@ -112,6 +112,8 @@ class OperatingPoints(Predictor):
         If there is no unseen class yet, they are those with a quarter as many as seen ones.
         """
         check_is_fitted(self, "experts_")
+        if not len(self.seen_classes_):
+            raise ValueError("no class has samples, so that no accuracy can be expected")
         mixture = self.combination_
         n_unseen = expected_unseen(len(self.seen_classes_), len(self.unseen_classes_))
         validation = mixture.summary(self.validation_outputs_)

@@ -292,7 +292,7 @@ class GatedMixture(Combination):
         """Return `g + T·log(u*/(1-u*))`, where `u*` is the belief at which the experts tie."""
         point = self.operating_point_
         flips: NDArray[np.float64] = self.gate_score(outputs)
-        if outputs.n_unseen:
+        if outputs.n_seen and outputs.n_unseen:
             flips = flips + point.softness * self._log_odds(outputs, point.prior_weight)
         return flips
 
@@ -303,11 +303,11 @@ class GatedMixture(Combination):
     def gate_score(self, outputs: Outputs) -> NDArray[np.float64]:
         """Return the gate's score of each sample; a summary has it stored.
 
-        If there is no unseen class, all samples have one that is certain.
+        If all classes are seen, or all unseen, it is certain.
         """
-        if not outputs.n_unseen:
-            point = self.operating_point_
-            return np.full(len(outputs), point.threshold + _CERTAIN * point.softness)
+        if not (outputs.n_seen and outputs.n_unseen):
+            point, sign = self.operating_point_, 1 if outputs.n_seen else -1
+            return np.full(len(outputs), point.threshold + sign * _CERTAIN * point.softness)
         return outputs.gate_score if isinstance(outputs, OutputsSummary) else self.gate_.score(outputs)
 
     def summary(self, outputs: Outputs) -> OutputsSummary:
@@ -339,8 +339,8 @@ class GatedMixture(Combination):
 
     def scores(self, outputs: ExpertOutputs) -> NDArray[Any]:
         """Return the paper's score of every class `[seen | unseen]`; its argmax is the prediction."""
-        if not outputs.n_unseen:
-            return conditional(outputs.seen.astype(np.float64))
+        if not (outputs.n_seen and outputs.n_unseen):
+            return conditional(np.hstack([outputs.seen, outputs.unseen]).astype(np.float64))
         # In float32, smoothing would absorb small probabilities and change the argmax.
         return combine(
             outputs.seen,

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
+from cosmo.data import read_descriptions
+from cosmo.encoders import make_encoder
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS
 from cosmo.gates import GATES
-from cosmo.io.model import Model
+from cosmo.io.model import Model, fit_model
 from cosmo.io.model_file import card_text
 
 _EPILOG = """\
@@ -29,6 +31,7 @@ examples:
   cosmo fit requests.csv --text request --label intent --descriptions intents.json
   cosmo fit pictures --descriptions attributes.csv --unseen lago
   cosmo fit --method paper --gate evidence
+  cosmo fit --zero-shot --descriptions intents.json
 """
 
 _PRINTED = (
@@ -55,6 +58,8 @@ def parser() -> argparse.ArgumentParser:
         ),
     )
     _options.add_project_options(options)
+    options.add_argument("--zero-shot", action="store_true",
+        help="without samples: predict the nearest description, by an encoder of both")  # fmt: skip
     add = _options.group(options, "experts and gates")
     _options.add_chosen_experts(add)
     _options.add_method(add)
@@ -72,11 +77,13 @@ def parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    project = _options.load_project(args)
     out = Path(args.out)
     if out.is_dir() or not out.parent.is_dir():
         reason = "a folder; name a file" if out.is_dir() else "there is no such folder"
         raise ValueError(f"--out {out}: {reason}")
+    if args.zero_shot:
+        return _fit_zero_shot(args, out)
+    project = _options.load_project(args)
     workers = None  # this process with all its threads
     if args.engine == "dask" or args.scheduler is not None or args.jobs is not None:
         args.jobs = args.jobs if args.jobs is not None else os.cpu_count() or 1
@@ -96,6 +103,19 @@ def run(args: argparse.Namespace) -> int:
         model.save(out)
         step(f"wrote {out}, {out.stat().st_size / 1000:.0f} kB")
     _print(model)
+    return 0
+
+
+def _fit_zero_shot(args: argparse.Namespace, out: Path) -> int:
+    if args.descriptions is None:
+        raise ValueError("--zero-shot needs --descriptions FILE, a sentence for each class")
+    with progress(quiet=args.quiet) as step:
+        encoder = make_encoder(args.encoder or "minilm", weights=args.weights)
+        model = fit_model([], [], read_descriptions(args.descriptions), encoder=encoder)
+        model.summary["kind"] = encoder.kind
+        model.save(out)
+        step(f"wrote {out}, {out.stat().st_size / 1000:.0f} kB")
+    print(f"{len(model.classes)} classes by their descriptions; nothing was trained")
     return 0
 
 

@@ -161,7 +161,7 @@ def baselines(model: Model, rows: Any, outputs: ExpertOutputs) -> pd.DataFrame:
     classes. The nearest description is that of largest cosine, if an encoder made samples and descriptions.
     """
     found: dict[str, NDArray[np.intp]] = {}
-    if outputs.n_unseen:
+    if outputs.stacking_choice is not None:
         constant = getattr(model.cosmo.combination_, "stacking_", None)
         found = {
             "seen expert alone": outputs.seen_choice,

@@ -197,6 +197,8 @@ class ExpertPair:
         if not len(self.unseen_classes) and not self.n_promoted:  # There are no classes to choose between.
             seen = seen if self.temperatures is None else soften(seen, self.temperatures.seen)
             unseen = seen[:, :0]
+        elif not len(self.seen_classes) and self.temperatures is not None:
+            unseen = soften(scores, self.temperatures.unseen)
         elif self.temperatures is not None:
             n_trained, logits = len(self.seen_classes) - self.n_promoted, seen
             seen, unseen, evidence = calibrated(logits[:, :n_trained], scores, self.temperatures)
@@ -223,7 +225,7 @@ class ExpertPair:
             raise ValueError(f"X has {len(X)} rows but y has {len(target)} labels; give one label per row")
         X = transformed(X, self.transform)
         seen, scores = self._predict(X)
-        if not len(self.unseen_classes):
+        if not (len(self.seen_classes) and len(self.unseen_classes)):
             return ExpertOutputs._from_validated(**self._parts(X, seen, scores), target=target)
         # As in the paper, calibrated stacking works on probabilities where they are the method's own.
         compared = self.unseen.probabilities(scores) if self.unseen.native else scores
@@ -243,7 +245,7 @@ class ExpertPair:
         X = transformed(X, self.transform)
         parts = self._parts(X, *self._predict(X))
         # A soft-max is NaN in all columns of a row or in none.
-        if not np.isfinite(parts["seen"][:, 0].sum() + parts["unseen"][:, :1].sum()):
+        if not np.isfinite(parts["seen"][:, :1].sum() + parts["unseen"][:, :1].sum()):
             raise ValueError("the experts' scores are not finite: the features are too large")
         return ExpertOutputs._from_validated(**parts)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import Tags
@@ -82,6 +82,16 @@ def make_seen_expert(name: str) -> Any:
         raise ValueError(f"{path} is no classifier of scikit-learn with predict_proba")
     known = ", ".join(SEEN_EXPERTS)
     raise ValueError(f"unknown seen expert {name!r}; choose from {known}, or give sklearn.MODULE.CLASS")
+
+
+class NoSeenExpert(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Seen expert of a model that has no seen class yet."""
+
+    classes_ = np.zeros(0, dtype=np.intp)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return no columns."""
+        return np.zeros((len(X), 0), dtype=np.float32)
 
 
 class SoftmaxRegression(LogisticRegression):  # type: ignore[misc]

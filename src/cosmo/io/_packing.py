@@ -162,7 +162,7 @@ KNOWN: dict[str, Known] = {
     "Neighbourhood": Known("cosmo.gates.evidence", "_Neighbourhood"),
     # Seen experts.
     **_learner("cosmo.experts.seen.SoftmaxRegression", "n_iter_ gap_"),
-    **_learner("cosmo.experts.seen.Discriminant"),
+    **_classes("cosmo.experts", "seen.Discriminant seen.NoSeenExpert"),
     **_learner("sklearn.linear_model.LogisticRegression", "n_iter_"),
     **_learner(
         "sklearn.linear_model.LogisticRegressionCV", "scores_ coefs_paths_ l1_ratio_ l1_ratios_ n_iter_"

@@ -16,6 +16,7 @@ from cosmo._core.cache import fingerprint
 from cosmo._core.validation import as_array, as_class_index, as_number, check_features, encode_labels
 from cosmo.classifier._cosmo import Cosmo
 from cosmo.classifier._promotion import ExemplarBuffer, can_add_class, promote
+from cosmo.classifier._zero_shot import fit_zero_shot
 from cosmo.classifier.rejection import UNKNOWN
 from cosmo.encoders import DeferredEncoder, Encoder, check_identity, extract, make_encoder
 from cosmo.encoders.base import encode_classes
@@ -225,6 +226,8 @@ class Model:
             raise ValueError(f"{label!r} is a seen class already")
         if label not in experts.unseen_classes:
             raise ValueError(f"{label!r} is not described; add it with add_classes first")
+        if not len(experts.seen_classes):
+            raise ValueError("no class has samples yet: fit a model with samples of at least two classes")
         if len(experts.unseen_classes) == 1:
             raise ValueError(f"{label!r} is the last unseen class; add another before it is promoted")
         rows = check_features(self.encode(items), name="samples", columns=width)
@@ -309,7 +312,8 @@ def fit_model(
     Parameters
     ----------
     X : samples
-        Feature rows (array or DataFrame), or, with an encoder, texts or paths of images.
+        Feature rows (array or DataFrame), or, with an encoder, texts or paths of images. Without any, and
+        with descriptions in the space of the samples, the model predicts the nearest description.
     y : labels, one per sample
         Classes in `y` are seen.
     descriptions : DataFrame, Series or dict
@@ -348,6 +352,10 @@ def fit_model(
     model = Model(Cosmo(descriptions, **cosmo_params), texts, feature_names=names)
     if encoder is not None:
         model.encoder_name, model.encoder_identity, model._encoder = encoder.name, encoder.identity, encoder
+    if not len(X):
+        fit_zero_shot(model.cosmo)
+        model.summary = {"data": name, "date": date, "samples": 0, "versions": versions()}
+        return model
     rows, labels = model.encode(X), as_class_index(y)
     model_file.check_storable(model.cosmo, rows, labels)
     model.cosmo.fit(rows, labels)

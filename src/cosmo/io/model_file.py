@@ -160,6 +160,8 @@ def operating_card(cosmo: Cosmo) -> dict[str, Any]:
     if share is None:
         values = {name: float(value) for name, value in point._asdict().items()}
         return {"smoothing": cosmo.smoothing, "operating point": values}
+    if not len(cosmo.seen_classes_):
+        return {"operating point": "all classes by description"}
     expected = cosmo.expected_scores()
     named = zip(expected.scores._fields, expected.scores, expected.intervals, strict=True)
     figures = {name: {"mean": mean, "low": low, "high": high} for name, mean, (low, high) in named}

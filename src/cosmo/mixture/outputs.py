@@ -213,7 +213,7 @@ class ExpertOutputs(_Labelled):
     @cached_property
     def seen_choice(self) -> NDArray[np.intp]:
         """Column of the seen expert's best class."""
-        return self.seen.argmax(axis=1)
+        return self.seen.argmax(axis=1) if self.n_seen else np.zeros(len(self), dtype=np.intp)
 
     @cached_property
     def unseen_choice(self) -> NDArray[np.intp]:

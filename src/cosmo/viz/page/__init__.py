@@ -196,9 +196,9 @@ def model_view(
     evaluation of many images begins with some of all classes, because only these have thumbnails. At most
     20,000 samples are shown. `unknown` is the evaluation of the rejection, if there are unknown samples.
     """
-    if not len(model.cosmo.unseen_classes_):
+    if not (len(model.cosmo.seen_classes_) and len(model.cosmo.unseen_classes_)):
         raise ValueError(
-            "a page needs seen and unseen classes; this model has no unseen one: see `cosmo classes add`"
+            "a page needs seen and unseen classes; those of this model are of one kind: see `cosmo classes`"
         )
     card = model.card()
     facts = [
