@@ -17,7 +17,7 @@ supplement D. There is no smoothing here: without it the probabilities of all cl
 
 Prints the table of docs/results/paper-studies.md:
 
-    python benchmarks/joint_training.py --data DATA        CUB
+    python benchmarks/joint_training.py --data DATA        CUB, a minute
     python benchmarks/joint_training.py                    the built-in glyphs
 """
 

@@ -13,10 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from cosmo._core.cache import Cache
 from cosmo.experts import make_seen_expert
@@ -51,9 +50,16 @@ class SubsampledClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return self.classifier_.predict_proba(X)
 
 
-def roots(X: NDArray[Any]) -> NDArray[Any]:
-    """Return square roots; negative features count as zero."""
-    return np.sqrt(np.maximum(X, 0))
+class SquareRoot(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Square roots of features; negative ones count as zero."""
+
+    def fit(self, X: NDArray[Any], y: object = None) -> Self:
+        """Do nothing."""
+        return self
+
+    def transform(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the square roots."""
+        return np.sqrt(np.maximum(X, 0))
 
 
 PLAIN = make_seen_expert("logistic-sklearn")
@@ -61,9 +67,7 @@ SEEN: dict[str, Any] = {
     "logistic": PLAIN,
     "a third of the rows": SubsampledClassifier(PLAIN, 1 / 3),
     "two thirds of the rows": SubsampledClassifier(PLAIN, 2 / 3),
-    "square roots of features": make_pipeline(
-        FunctionTransformer(roots), LogisticRegression(C=0.1, max_iter=2000)
-    ),
+    "square roots of features": make_pipeline(SquareRoot(), LogisticRegression(C=0.1, max_iter=2000)),
 }
 
 
