@@ -51,12 +51,6 @@ class TestSynthesize:
         assert (rows >= task.X.min(axis=0) - 1e-4).all()
         assert rows.min() < 0
 
-    def test_seed(self, expert, task):
-        table = task.table.loc[task.unseen]
-        rows = expert.synthesize(table, 5, seed=1)
-        np.testing.assert_array_equal(rows, expert.synthesize(table, 5, seed=1))
-        assert not np.allclose(rows, expert.synthesize(table, 5, seed=2))
-
     @pytest.mark.parametrize("n", [0, -1, 1.5])
     def test_number_of_rows(self, expert, task, n):
         with pytest.raises(ValueError, match="n must be a whole number"):
@@ -114,11 +108,6 @@ class TestClassifier:
         trainings.clear()
         expert.scores(task.X_new, table.loc[task.seen[:1]])
         assert trainings == [(24, 1)]
-
-    def test_many_rows_are_scored_in_parts(self, fitted, task, monkeypatch):
-        whole = fitted.scores(task.X_new, task.table)
-        monkeypatch.setattr("cosmo.experts._generative._ROWS", 7)
-        np.testing.assert_allclose(fitted.scores(task.X_new, task.table), whole, rtol=1e-5, atol=1e-5)
 
     @pytest.fixture
     def unseen_mass(self, task):
