@@ -18,6 +18,7 @@ pytest.importorskip("uvicorn")
 from cosmo import ESZSL
 from cosmo.data import load_glyphs
 from cosmo.evaluation.unknown import evaluate_unknown
+from cosmo.io.discover import discover
 from cosmo.io.model import Model, fit_model
 from cosmo.metrics.accuracy import gzsl_scores
 
@@ -304,6 +305,21 @@ def test_unknown_samples(visitor, folder, model, data, test_rows):
         lines = download.value.path().read_text().splitlines()
         assert lines[0] == "answered,wrong"
         assert [float(line.split(",")[1]) for line in lines[1:]] == pytest.approx(expected.curve.tolist())
+        open_view(page, "Rejects")
+        page.get_by_label("samples of a group, at least").fill("5")
+        page.get_by_role("button", name="Group the rejected samples").click()
+        page.locator("#panel-rejects .card li").first.wait_for()
+        check_names(page, "Rejects")
+        found = discover(model, None, rows=X, smallest=5)
+        names = page.locator("#panel-rejects .card h3").all_text_contents()[1:]
+        assert names == found.groups.index.tolist()
+        page.get_by_role("button", name="Describe a class from it").first.click()
+        settled(page)
+        assert page.get_by_label("name of the class").input_value() == names[0]
+        values = [number(text) for text in page.get_by_label("attribute values").input_value().split(",")]
+        assert values == pytest.approx(found.descriptions.iloc[0].tolist(), abs=1e-4)
+        page.get_by_role("button", name="Preview").click()
+        page.get_by_text("This is a preview").wait_for()
         open_view(page, "Try it")
         classify(page, ", ".join(map(str, noise[0].tolist())))
         conformity = model.cosmo.conformity(noise[:1])[0]

@@ -10,10 +10,12 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosmo._core import require
 from cosmo.cli._options import (
@@ -119,10 +121,15 @@ def _live(args: argparse.Namespace, step: Callable[[str], None]) -> LiveModel:
             raise DataError(
                 f"{args.samples}: samples of known classes and some labelled {args.unknown!r} are needed"
             )
-        unknown = None if args.unknown is None else rows[~known]
-        samples = samples.take(np.flatnonzero(known))
-        items = samples.items if isinstance(samples.items, list) else None
-        shown = Samples(rows[known], samples.require_labels(args.samples), items, unknown)
+
+        def part(which: NDArray[np.bool_]) -> Samples:
+            some = samples.take(np.flatnonzero(which))
+            items = some.items if isinstance(some.items, list) else None
+            return Samples(rows[which], some.require_labels(args.samples), items)
+
+        shown = part(known)
+        if args.unknown is not None:
+            shown = replace(shown, unknown=part(~known))
         return LiveModel(model, shown, title=Path(args.samples).resolve().name)
     report = place / _REPORT
     view = None

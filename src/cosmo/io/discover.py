@@ -102,8 +102,8 @@ def discover(
     codes = space.groups(X, conformity <= reject, smallest)
     order = sorted(range(codes.max() + 1), key=lambda code: conformity[codes == code].mean())
     members = [np.flatnonzero(codes == code) for code in order]
-    texts = list(items) if model.encoder_name is not None and model.encoder.kind == "text" else None
-    texts = texts if texts and all(isinstance(one, str) for one in texts) else None
+    is_text = model.encoder_name is not None and model.encoder.kind == "text" and items is not None
+    texts = list(items) if is_text and all(isinstance(one, str) for one in items) else None
     words = [[] for _ in members] if texts is None else _distinctive_words(texts, members)
     names, frame, proba = _names(words, model), [], model.cosmo.predict_proba(X)
     for rows_of, own in zip(members, words, strict=True):

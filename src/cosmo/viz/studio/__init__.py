@@ -75,6 +75,12 @@ class Point(_Body):
     threshold: _Number | None = None
 
 
+class Grouping(_Body):
+    """How rejected samples are grouped."""
+
+    smallest: Annotated[int, Field(ge=2, le=10_000)] = 15
+
+
 def make_app(live: LiveModel, *, token: str, hosts: Iterable[str], cookie: str = "cosmo") -> Authentication:
     """Return the application behind its authentication."""
     max_body = max(MAX_BODY_BYTES, _BYTES_PER_NUMBER * max(live.n_features, len(live.attributes or [])))
@@ -89,6 +95,7 @@ def make_app(live: LiveModel, *, token: str, hosts: Iterable[str], cookie: str =
     get("/api/model", routes.model)
     post("/api/predict", routes.predict)
     post("/api/operate", routes.operate)
+    post("/api/discover", routes.discover)
     post("/api/classes/preview", routes.preview)
     post("/api/classes/keep", routes.keep)
     post("/api/classes/undo", routes.undo)
@@ -158,6 +165,9 @@ class _Routes:
             )
         self._live.operate_at(**given)
         return given
+
+    def discover(self, grouping: Grouping) -> list[dict[str, Any]]:
+        return self._live.discover(grouping.smallest)
 
     def preview(self, new_class: NewClass) -> dict[str, Any]:
         return self._live.preview(new_class.name, self._description(new_class))

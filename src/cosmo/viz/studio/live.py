@@ -25,6 +25,7 @@ from cosmo.data.tables import match_labels
 from cosmo.encoders import Encoder
 from cosmo.evaluation.evaluate import ModelEvaluation, evaluate_model
 from cosmo.evaluation.unknown import UnknownEvaluation, evaluate_unknown
+from cosmo.io.discover import discover
 from cosmo.io.model import Model
 from cosmo.io.predict import kind_of
 from cosmo.viz.page import MAX_SAMPLES, evenly_spaced, model_view, render_page
@@ -42,13 +43,13 @@ _LARGEST_FLIP = 1e300  # JSON has no infinity.
 class Samples:
     """Labelled samples on which a model is shown; `items` are texts or paths before encoding.
 
-    `unknown` are rows of samples of no class of the model.
+    `unknown` are samples of no class of the model.
     """
 
     rows: NDArray[np.float32]
     labels: pd.Index
     items: Sequence[Any] | None = None
-    unknown: NDArray[np.float32] | None = None
+    unknown: Samples | None = None
 
     def subsample(self, most: int) -> Samples:
         """Return at most `most` samples, evenly spaced."""
@@ -109,8 +110,8 @@ class LiveModel:
         rows, labels, others = self._samples.rows, self._samples.labels, self._samples.unknown
         unknown = None
         if others is not None:
-            both = labels.astype(object).append(pd.Index([_UNKNOWN] * len(others), dtype=object))
-            unknown = evaluate_unknown(model.cosmo, np.concatenate([rows, others]), both, _UNKNOWN)
+            both = labels.astype(object).append(pd.Index([_UNKNOWN] * len(others.rows), dtype=object))
+            unknown = evaluate_unknown(model.cosmo, np.concatenate([rows, others.rows]), both, _UNKNOWN)
         return _State(model, added, evaluate_model(model, rows, labels), moved, unknown)
 
     @property
@@ -235,6 +236,41 @@ class LiveModel:
                 raise HTTPException(422, f"{MAX_ADDED} classes have been added: download the model, or undo")
             self._state = self._extended(name, description)
 
+    @property
+    def can_discover(self) -> bool:
+        """Whether there are samples to group, and a model that rejects some of them."""
+        model = self._loaded.model
+        rejects = getattr(model.cosmo.combination_, "rejection_", None) is not None
+        return self._samples is not None and rejects and model.exemplars is not None
+
+    def discover(self, smallest: int) -> list[dict[str, Any]]:
+        """Return groups of rejected samples, each with a draft of a class."""
+        if not self.can_discover or self._samples is None:
+            raise HTTPException(422, "start the studio with samples and a model that can reject")
+        parts = [one for one in (self._samples, self._samples.unknown) if one is not None]
+        listed = [one.items for one in parts if one.items is not None]
+        items = [item for some in listed for item in some] if len(listed) == len(parts) else None
+        with self._lock:
+            rows = np.concatenate([one.rows for one in parts])
+            found = discover(self._state.model, items, rows=rows, smallest=smallest)
+        drafts = found.descriptions
+        groups = []
+        for k, (name, group) in enumerate(found.groups.iterrows()):
+            draft = drafts.iloc[k]
+            groups.append(
+                {
+                    "name": str(name),
+                    "size": int(group["size"]),
+                    "nearest": group["nearest"],
+                    "typical": [
+                        f"sample {j + 1}" if items is None else str(items[j]) for j in group["typical"]
+                    ],
+                    "description": draft if isinstance(draft, str) else None,
+                    "values": None if isinstance(draft, str) else draft.astype(float).round(4).tolist(),
+                }
+            )
+        return groups
+
     def reset(self) -> None:
         """Return to the model as it was loaded."""
         with self._lock:
@@ -271,6 +307,7 @@ class LiveModel:
             "described_by": self.described_by,
             "attributes": self.attributes,
             "samples": self.has_samples,
+            "discovers": self.can_discover,
             "kept": self.added,
             "point": self.point,
         }

@@ -43,7 +43,13 @@ const addView = {
         live.kept?.length > 0 && el("p", {}, `Added so far: ${live.kept.join(", ")}.`),
         el("p", { class: "hint" }, "Added classes are in the download; otherwise they exist in the running server only.")),
       change));
-    return () => {};
+    return () => { // A draft from the groups of rejected samples.
+      if (!state.draft) return;
+      label.value = state.draft.name;
+      description.fill(state.draft);
+      change.hidden = true;
+      state.draft = null;
+    };
   },
 };
 
@@ -59,6 +65,7 @@ function wordsForm(set, live) {
   } }, el("option", {}, "nothing"), known.map(([name]) => el("option", {}, name))));
   return {
     node: el("div", {}, box, start),
+    fill: (draft) => { box.value = draft.description; },
     read: () => {
       if (!box.value.trim()) throw new Error("The class has no description yet: describe it in words.");
       return { description: box.value.trim() };
@@ -81,7 +88,11 @@ function numbersForm(live) {
     }
     return { values };
   };
-  if (!names) return { node: box, read };
+  const fill = (draft) => {
+    box.value = draft.values.join(", ");
+    box.dispatchEvent(new Event("input"));
+  };
+  if (!names) return { node: box, read, fill };
   const gather = () => { box.value = inputs.map((one) => Number(one.value) || 0).join(", "); };
   const inputs = names.map((name) => el("input", {
     type: "number", step: "any", value: 0, "aria-label": name, input: gather,
@@ -102,7 +113,7 @@ function numbersForm(live) {
   return {
     node: el("div", {}, box, el("details", {}, el("summary", {}, `Edit ${names.length} attributes one by one`), filter,
       el("div", { class: "scroll tall" }, el("table", {}, el("tbody", {}, rows))))),
-    read,
+    read, fill,
   };
 }
 

@@ -1,7 +1,7 @@
 // Builds the page, and keeps the address in step with the view.
 
 const VIEWS = [
-  answersView, planeView, gateView, classesView, walkView, calibrationView, unknownView, tryView, addView,
+  answersView, planeView, gateView, classesView, walkView, calibrationView, unknownView, tryView, rejectsView, addView,
 ];
 const page = document.getElementById("page");
 
