@@ -32,7 +32,6 @@ VERBS = {
     "predict": "cosmo predict model.cosmo test.csv --text text --out out.csv",
     "explain": "cosmo explain model.cosmo test.csv --text text --row 1 2 3",
     "classes add": f"cosmo classes add model.cosmo --class gift_card {SENTENCE}",
-    "classes promote": "cosmo classes promote model.cosmo new.csv",
 }
 
 

@@ -16,6 +16,6 @@ first, later = rows[: len(rows) // 2], rows[len(rows) // 2 :]
 
 model.add_classes(data.descriptions.loc[[new]])
 by_description = np.mean(model.predict(data.features[later]) == new)
-model.promote(new, data.features[first])
+model.learn(data.features[first], [new] * len(first))
 by_samples = np.mean(model.predict(data.features[later]) == new)
 print(f"{new!r}: {by_description:.0%} right by description, {by_samples:.0%} after {len(first)} samples")

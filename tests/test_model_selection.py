@@ -1,4 +1,7 @@
-"""Folds of classes and rows, and scorers."""
+"""Folds of classes and rows, scorers, and the guide's example of a search."""
+
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,7 +17,10 @@ from sklearn.preprocessing import StandardScaler
 
 from cosmo import ESZSL, Cosmo, fit_model
 from cosmo.evaluation.evaluate import evaluate_model
+from cosmo.io.project import write_starter
 from cosmo.model_selection import GZSLSplit, acc_h_scorer, ausuc_scorer, gzsl_scorer
+
+GUIDE = Path(__file__).parents[1] / "docs" / "guides" / "features.md"
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +103,17 @@ def test_a_useless_unseen_expert_shows_in_folds_of_classes_only(task):
     grid = {"unseen": [*experts.values()]}
     search = GridSearchCV(Cosmo(table), grid, cv=GZSLSplit(3), scoring=ausuc_scorer).fit(task.X, task.y)
     assert isinstance(search.best_params_["unseen"], ESZSL)
+
+
+def test_guide(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("skops")
+    write_starter("features", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    text = GUIDE.read_text("utf-8")
+    scope = {}
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(compile(block, GUIDE.name, "exec"), scope)
+    printed = [float(number) for number in re.findall(r"\d\.\d+|\d\.", capsys.readouterr().out)]
+    shown = re.search(r"## Cross-validation.*?```\n\n```\n(.*?)```", text, flags=re.DOTALL)[1]
+    shown = [float(number) for number in re.findall(r"\d\.\d+|\d\.", shown)]
+    assert printed == pytest.approx(shown, abs=0.05)

@@ -55,29 +55,33 @@ class TestAdd:
         assert [path.name for path in Path().glob("*.cosmo*")] == ["model.cosmo"]
 
 
-class TestPromote:
-    def test_all_unseen_classes_of_the_file(self, cosmo):
-        out = cosmo("classes", "promote", "model.cosmo", "new.csv", "--out", "p.cosmo", "-q").out
+class TestLearn:
+    def test_all_classes_of_the_file(self, cosmo):
+        out = cosmo("classes", "learn", "model.cosmo", "new.csv", "--out", "p.cosmo", "-q").out
         assert out.splitlines() == [
-            "classes promoted: apple (8 samples), sloe (8 samples)",
+            "learned: plum (8 samples), apple (8 samples, now seen), sloe (8 samples, now seen)",
             "16 seen and 1 unseen classes in p.cosmo",
         ]
         assert unseen_classes("p.cosmo") == ["papaya"]
-        assert Model.load("p.cosmo").card()["promoted"] == ["apple", "sloe"]
+        assert Model.load("p.cosmo").card()["learned"] == {"plum": 8, "apple": 8, "sloe": 8}
+        assert "learned" in cosmo("show", "p.cosmo").out
+
+    def test_more_samples_of_seen_classes(self, cosmo):
+        cosmo("classes", "learn", "model.cosmo", "new.csv", "-q")
+        table = pd.concat([pd.read_csv("new.csv").iloc[:3], pd.read_csv("samples.csv").iloc[:2]])
+        table.to_csv("mixed.csv", index=False)
+        counts = table["fruit"].value_counts(sort=False)
+        out = cosmo("classes", "learn", "model.cosmo", "mixed.csv", "-q").out
+        listed = ", ".join(f"{name} ({n} samples)" for name, n in counts.items())
+        assert out.splitlines()[0] == f"learned: {listed}"
+        assert unseen_classes() == ["papaya"]
 
     def test_one_class(self, cosmo):
-        cosmo("classes", "promote", "model.cosmo", "new.csv", "--class", "sloe", "-q")
+        cosmo("classes", "learn", "model.cosmo", "new.csv", "--class", "sloe", "-q")
         assert unseen_classes() == ["apple", "papaya"]
         table = pd.read_csv("new.csv")
         table[table["fruit"] == "apple"].drop(columns="fruit").to_csv("apples.csv", index=False)
-        cosmo("classes", "promote", "model.cosmo", "apples.csv", "--class", "apple", "-q")
-        assert unseen_classes() == ["papaya"]
-
-    def test_an_expert_that_is_trained_again(self, cosmo, refuse):
-        cosmo("fit", "-q", "--seen", "lda")
-        words = ["classes", "promote", "model.cosmo", "new.csv", "-q"]
-        refuse(words, "LinearDiscriminantAnalysis must be trained again: give the training samples by")
-        cosmo(*words, "--training", "samples.csv")
+        cosmo("classes", "learn", "model.cosmo", "apples.csv", "--class", "apple", "-q")
         assert unseen_classes() == ["papaya"]
 
 
@@ -90,16 +94,18 @@ class TestPromote:
         (["add", "--class", "kiwi", "--description", "green"], "are described by 12 numbers"),
         (["add", "--descriptions", "descriptions.csv"], "has all of these classes already"),
         (["add", "--descriptions", "samples.csv"], "samples.csv"),
-        (["promote", "samples.csv"], "no samples of the unseen classes, which are apple, papaya, sloe"),
-        (["promote", "new.csv", "--class", "papaya"], "new.csv has no samples of 'papaya'"),
-        (["promote", "new.csv", "--class", "kiwi"], "has no class 'kiwi'; add it first"),
-        (["promote", "new.csv", "--class", "plum"], "'plum' is a seen class already"),
-        (["promote", "no.csv"], "no.csv: no such file"),
-        (["promote", "bare.csv"], "bare.csv: there are no labels"),
+        (["learn", "new.csv", "--class", "papaya"], "new.csv has no samples of 'papaya'"),
+        (["learn", "new.csv", "--class", "kiwi"], "has no class 'kiwi'; add it first"),
+        (["learn", "more-labels.csv"], "no class 'okapi', 'kiwi'; add it first by its description: cosmo"),
+        (["learn", "no.csv"], "no.csv: no such file"),
+        (["learn", "bare.csv"], "bare.csv: there are no labels"),
     ],
 )
 def test_errors(words, message, refuse):
-    pd.read_csv("new.csv").drop(columns="fruit").to_csv("bare.csv", index=False)
+    table = pd.read_csv("new.csv")
+    table.drop(columns="fruit").to_csv("bare.csv", index=False)
+    other = table["fruit"].replace({"apple": "okapi", "sloe": "kiwi"})
+    table.assign(fruit=other).to_csv("more-labels.csv", index=False)
     before = Path("model.cosmo").read_bytes()
     refuse(["classes", words[0], "model.cosmo", *words[1:], "-q"], message)
     assert Path("model.cosmo").read_bytes() == before

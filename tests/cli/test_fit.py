@@ -168,7 +168,7 @@ def test_without_samples(cosmo, refuse, tmp_path):
     )
     assert "all classes by description" in cosmo("show", "model.cosmo", folder=tmp_path).out
     with pytest.raises(ValueError, match="fit a model with samples of at least two classes"):
-        model.promote("gift", ["a voucher please"])
+        model.learn(["a voucher please"], ["gift"])
     with pytest.raises(ValueError, match="no accuracy can be expected"):
         model.cosmo.expected_scores()
 

@@ -65,7 +65,7 @@ class TestEveryEntryPoint:
         for use in (model.cosmo.predict, model.cosmo.predict_proba, model.cosmo.explain):
             self.check(refused, fault, "X", use, task.X_new)
         self.check(refused, fault, "", model.predict_frame, task.X_new)
-        self.check(refused, fault, "samples", lambda X: model.promote("gnu", X), task.X_new)
+        self.check(refused, fault, "samples", lambda X: model.learn(X, ["gnu"] * len(task.X_new)), task.X_new)
 
 
 def test_wrong_number_of_features(task, model, refused):
@@ -73,7 +73,7 @@ def test_wrong_number_of_features(task, model, refused):
         with refused(ValueError, "X", "5 features", "6"):
             use(task.X_new[:, :5])
     with refused(ValueError, "samples", "5 columns", "6"):
-        model.promote("gnu", task.X_new[:, :5])
+        model.learn(task.X_new[:, :5], ["gnu"] * len(task.X_new))
 
 
 def test_no_samples(task, model, refused):
@@ -81,8 +81,8 @@ def test_no_samples(task, model, refused):
         Cosmo(task.table).fit(task.X[:0], task.y[:0])
     with refused(ValueError, "X", "0 sample(s)"):
         model.cosmo.predict(task.X_new[:0])
-    with refused(ValueError, "no samples of 'gnu'"):
-        model.promote("gnu", task.X_new[:0])
+    with refused(ValueError, "no samples"):
+        model.learn(task.X_new[:0], [])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from cosmo.classifier._promotion import add_class, can_add_class
 from cosmo.experts._newton import ByRows, Diagonal, SubspacePath
 from cosmo.experts.seen import SoftmaxRegression
 
@@ -138,15 +137,6 @@ def test_too_few_steps_warn():
     X, codes = draw()
     with pytest.warns(ConvergenceWarning, match="after 1 subspaces"):
         SoftmaxRegression(max_iter=1).fit(X, codes)
-
-
-def test_a_class_can_be_added():
-    X, codes = draw()
-    old = codes < 11
-    seen = SoftmaxRegression().fit(X[old], codes[old])
-    assert can_add_class(seen)
-    more = add_class(seen, X[~old], X[old], np.ones(old.sum()))
-    assert more.score(X, codes) > 0.95
 
 
 def test_rows_precondition_where_features_are_correlated():

@@ -86,7 +86,7 @@ class TestScore:
             [*gate.weights_, gate.bias_], [*truth.coef_[0], *truth.intercept_], atol=2e-3
         )
 
-    def test_a_shift_of_promoted_classes_is_subtracted(self):
+    def test_a_shift_of_learned_classes_is_subtracted(self):
         gate, out = CalibratedGate().fit(gaussian()), gaussian(seed=1)
         shift = np.linspace(-1, 1, len(out))
         shifted = outputs(np.column_stack([out.evidence, shift]), out.target)

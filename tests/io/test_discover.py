@@ -55,7 +55,7 @@ def test_command_writes_files_that_classes_takes(fruit, tmp_path, capsys):
     assert main(["discover", str(path), str(samples), "--out", str(out), "-q"]) == 0
     assert "the least known first" in capsys.readouterr().out
     assert main(["classes", "add", str(path), "--descriptions", str(out / "descriptions.csv"), "-q"]) == 0
-    assert main(["classes", "promote", str(path), str(out / "samples.csv"), "-q"]) == 0
+    assert main(["classes", "learn", str(path), str(out / "samples.csv"), "-q"]) == 0
     changed, found = Model.load(path), discover(model, X)
     assert set(found.groups.index) <= set(changed.cosmo.seen_classes_)
     first = found.groups.index[0]

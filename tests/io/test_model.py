@@ -10,10 +10,8 @@ from sklearn.naive_bayes import GaussianNB
 import cosmo
 from cosmo import ESZSL, Cosmo
 from cosmo.data import load_glyphs
-from cosmo.experts import make_seen_expert
 from cosmo.io.model import Model, fit_model
 from cosmo.io.model_file import ModelError, read_card, save
-from cosmo.metrics.accuracy import per_class_accuracy
 
 EXPERT = ESZSL(1.0, 1.0)
 
@@ -100,85 +98,51 @@ def test_classes_are_added_by_description(data, model):
         model.add_classes({"other": "a letter with two dots"})
 
 
-def accuracies(model, data, label, rows):
-    guess, truth = model.predict(data.features), data.labels
-    test_seen = data.split.test_seen
-    seen = data.labels[test_seen].unique()
-    rest = np.flatnonzero(~np.isin(truth, [*data.seen_classes, label]))
-    return (
-        (guess[rows] == label).mean(),
-        per_class_accuracy(truth[test_seen], guess[test_seen], seen),
-        per_class_accuracy(truth[rest], guess[rest], truth[rest].unique()),
-    )
-
-
-def test_promotion_raises_the_class_and_keeps_the_others(data, path, tmp_path):
-    changes = []
-    # All: pictures drawn a little differently may move the operating point, and with it some classes.
-    for label in data.unseen_classes:
-        model = Model.load(path)
-        rows = np.flatnonzero(data.labels == label)
-        before = accuracies(model, data, label, rows[10:])
-        point = model.cosmo.operating_point_
-        model.promote(label, data.features[rows[:10]])
-        assert label in model.cosmo.seen_classes_
-        assert model.cosmo.operating_point_ == point
-        changes.append(np.subtract(accuracies(model, data, label, rows[10:]), before))
-    new, seen, unseen = np.mean(changes, axis=0)
-    assert new > 0.2
-    assert seen > -0.02
-    assert unseen > -0.03
-    # Saved with the promoted class.
+def test_learned_samples_are_saved(data, model, tmp_path):
+    seen, one, two = data.seen_classes[0], *data.unseen_classes[:2]
+    labels = [seen, one, one, two]
+    rows = data.features[[np.flatnonzero(data.labels == label)[k] for k, label in enumerate(labels)]]
+    model.learn(rows, labels).learn(rows[1:2], [one])
+    assert model.cosmo.seen_classes_[-2:].tolist() == [one, two]
     model.save(tmp_path / "m.cosmo")
     again = Model.load(tmp_path / "m.cosmo")
     assert again.fingerprint() == model.fingerprint()
-    assert again.card()["promoted"] == [str(label)]
-    assert again.exemplars.counts[-1] == 10
+    np.testing.assert_array_equal(again.predict(data.features), model.predict(data.features))
+    assert again.card()["learned"] == {str(seen): 1, str(one): 3, str(two): 1}
+    assert again.exemplars.counts[-2:].tolist() == [3, 1]
+    # The rows of a batch do not depend on the others.
+    parts = [again.cosmo.predict_proba(part) for part in np.array_split(data.features, 5)]
+    np.testing.assert_allclose(np.concatenate(parts), model.cosmo.predict_proba(data.features), atol=1e-6)
+    more = data.descriptions.loc[[one]].set_axis(["new"], axis=0)
+    assert again.add_classes(more).learn(rows[1:3], ["new"] * 2).cosmo.seen_classes_[-1] == "new"
 
 
-def test_the_last_unseen_class_stays_unseen(data):
-    train, (first, last) = data.split.trainval, data.unseen_classes[:2]
-    table = data.descriptions.loc[[*data.seen_classes, first, last]]
-    model = fit_model(data.features[train], data.labels[train], table, unseen=EXPERT)
-    model.promote(first, data.features[data.labels == first])
-    with pytest.raises(ValueError, match="is the last unseen class"):
-        model.promote(last, data.features[data.labels == last])
-
-
-def test_promotion_errors(data, model):
+def test_learning_errors(data, model):
     label, rows = data.unseen_classes[0], data.features[:3]
-    with pytest.raises(ValueError, match="is a seen class already"):
-        model.promote(data.seen_classes[0], rows)
-    with pytest.raises(ValueError, match="is not described; add it with add_classes"):
-        model.promote("nobody", rows)
+    before = model.fingerprint()
+    with pytest.raises(ValueError, match="no class 'nobody', 'none'; add classes first: add_classes"):
+        model.learn(rows, ["nobody", label, "none"])
+    with pytest.raises(ValueError, match="there are 3 samples but 2 labels"):
+        model.learn(rows, [label] * 2)
     with pytest.raises(ValueError, match="there are no samples"):
-        model.promote(label, rows[:0])
+        model.learn(rows[:0], [])
     with pytest.raises(ValueError, match="no rows of the seen class"):
-        model.promote(label, rows, training=(rows, [data.seen_classes[0]] * 3))
+        model.learn(rows, [label] * 3, training=(rows, [data.seen_classes[0]] * 3))
     with pytest.raises(ValueError, match="training has 3 rows but 2 labels"):
-        model.promote(label, rows, training=(rows, [data.seen_classes[0]] * 2))
+        model.learn(rows, [label] * 3, training=(rows, [data.seen_classes[0]] * 2))
+    assert model.fingerprint() == before
 
 
-def test_promotion_without_exemplars_needs_training_rows(data):
+def test_learning_without_exemplars_needs_training_rows(data):
     model = fitted(data, exemplars=0)
-    label = data.unseen_classes[0]
-    rows, train = np.flatnonzero(data.labels == label), data.split.trainval
-    with pytest.raises(ValueError, match="there is no exemplar buffer"):
-        model.promote(label, data.features[rows[:10]])
-    model.promote(label, data.features[rows[:10]], training=(data.features[train], data.labels[train]))
+    label, train = data.unseen_classes[0], data.split.trainval
+    rows = data.features[np.flatnonzero(data.labels == label)[:10]]
+    with pytest.raises(ValueError, match="has no exemplar buffer"):
+        model.learn(rows, [label] * 10)
+    model.learn(rows, [label] * 10, training=(data.features[train], data.labels[train]))
     assert label in model.cosmo.seen_classes_
-
-
-def test_other_classifiers_are_fitted_again(data):
-    model = fitted(data, seen=make_seen_expert("lda"))
-    label = data.unseen_classes[0]
-    rows, train = np.flatnonzero(data.labels == label), data.split.trainval
-    with pytest.raises(ValueError, match="LinearDiscriminantAnalysis must be fitted again"):
-        model.promote(label, data.features[rows[:10]])
-    model.promote(label, data.features[rows[:10]], training=(data.features[train], data.labels[train]))
-    assert (
-        model.cosmo.experts_.outputs(data.features[rows[10:]]).seen_choice == 28
-    ).mean() > 0.2  # chance is 1/29
+    model.learn(rows[:1], [label])  # The training rows have filled the buffer.
+    assert model.exemplars.counts[-1] == 11
 
 
 def test_a_plain_classifier_from_a_file_is_a_model(data, model, tmp_path):
@@ -274,7 +238,7 @@ def test_text_end_to_end(text_model):
     rows = model.encoder.encode(["play the piano"])
     np.testing.assert_array_equal(model.encode(["play the piano"]), rows)
     assert model.encode(rows) is rows
-    model.promote("travel", ["book a flight to rome", "find me a hotel", "i need a plane ticket"])
+    model.learn(["book a flight to rome", "find me a hotel", "i need a plane ticket"], ["travel"] * 3)
     assert "travel" in model.cosmo.seen_classes_
     with pytest.raises(ValueError, match="a sentence for each"):
         model.add_classes(pd.DataFrame([[1.0, 2.0]], index=["x"]))

@@ -104,8 +104,8 @@ def test_other_models_are_refused_by_name(data, tmp_path):
     check_refusal("the unseen expert DAP is not linear", unseen=make_unseen_expert("dap"), rounds=1)
     model = fit_model(X, y, data.descriptions, seen=SoftmaxRegression(), **quick)
     name = data.unseen_classes[0]
-    model.promote(name, data.features[data.labels == name])
-    with pytest.raises(ValueError, match="promoted"):
+    model.learn(data.features[data.labels == name][:2], [name] * 2)
+    with pytest.raises(ValueError, match="learned after its training"):
         export_onnx(model, tmp_path / "m.onnx")
 
 

@@ -10,7 +10,7 @@ from cosmo.mixture.confidences import (
     calibrated,
     pooled_temperature,
     support,
-    with_promoted,
+    with_samples,
 )
 
 temperatures = st.builds(Temperatures, *[st.floats(0.1, 10)] * 3)
@@ -182,50 +182,31 @@ class TestPooledTemperature:
         assert single == pytest.approx(pooled_temperature([(scores, target, weights)]), rel=1e-3)
 
 
-class TestWithPromoted:
+class TestWithSamples:
     @staticmethod
     def parts(n_trained=3, n_promoted=2, n_unseen=4, n=50):
         rng = np.random.default_rng(0)
-        trained, others, both = (
-            rng.dirichlet(np.ones(k), n) for k in (n_trained, n_promoted + n_unseen, n_trained + n_promoted)
-        )
-        return trained, others, both, rng.normal(size=n)
+        trained, others = (rng.dirichlet(np.ones(k), n) for k in (n_trained, n_promoted + n_unseen))
+        return trained, others, rng.normal(size=n), rng.normal(size=(n, n_trained + n_promoted))
 
-    def test_adds_both_sources(self):
-        trained, others, both, log_odds = self.parts()
-        seen, unseen, shift = with_promoted(trained, others, both, log_odds)
+    def test_masses_are_changed_and_moved(self):
+        trained, others, log_odds, change = self.parts()
+        seen, unseen, shift = with_samples(trained, others, log_odds, change)
         u = 1 / (1 + np.exp(-(log_odds + shift)))
         result = np.hstack([seen * (1 - u)[:, None], unseen * u[:, None]])
-        odds = np.exp(log_odds)[:, None]
-        by_samples = both[:, 3:] / both[:, :3].sum(axis=1, keepdims=True)
-        expected = np.hstack([trained, odds * others[:, :2] + by_samples, odds * others[:, 2:]])
+        expected = np.hstack([trained, np.exp(log_odds)[:, None] * others])
+        expected[:, :5] *= np.exp(change)
         np.testing.assert_allclose(result, expected / expected.sum(axis=1, keepdims=True))
         np.testing.assert_allclose(seen.sum(axis=1), 1)
         np.testing.assert_allclose(unseen.sum(axis=1), 1)
 
-    def test_without_evidence_of_samples_the_description_counts_as_before(self):
-        trained, others, both, log_odds = self.parts(n_promoted=1)
-        both[:, 3:] = 0
-        seen, unseen, shift = with_promoted(trained, others, both, log_odds)
-        u, before = (1 / (1 + np.exp(-value)) for value in (log_odds + shift, log_odds))
-        np.testing.assert_allclose(seen[:, 3] * (1 - u), others[:, 0] * before)
-        np.testing.assert_allclose(unseen * u[:, None], others[:, 1:] * before[:, None])
-
     def test_certainty_stays_finite(self):
-        trained, others, both, log_odds = self.parts()
-        both[:] = [0, 0, 0, 1, 0]
-        others[:] = [0.5, 0.5, 0, 0, 0, 0]
-        seen, unseen, shift = with_promoted(trained, others, both, log_odds)
-        assert np.isfinite(seen).all()
-        assert np.isfinite(unseen).all()
-        assert np.isfinite(shift).all()
-        assert (seen.argmax(axis=1) == 3).all()
-
-    def test_log_odds_are_limited(self):
-        trained, others, both = np.ones((1, 1)), np.array([[0.5, 0.5]]), np.array([[1.0, 0.0]])
-        seen, _, shift = with_promoted(trained, others, both, np.array([1000.0]))
-        np.testing.assert_allclose(shift, np.log(0.5) - np.log1p(0.5 * np.exp(30)))
-        np.testing.assert_allclose(seen[0, 1], 1)
+        trained, others, log_odds, change = self.parts()
+        trained[:], others[:] = [1, 0, 0], [1, 0, 0, 0, 0, 0]
+        for far, best in ((1000, 3), (-1000, 0)):
+            parts = with_samples(trained.astype(np.float32), others, log_odds + far, change)
+            assert all(np.isfinite(part).all() for part in parts)
+            assert (parts[0].argmax(axis=1) == best).all()
 
 
 def test_support_is_the_best_of_each_expert_and_the_distance():

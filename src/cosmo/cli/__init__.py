@@ -25,7 +25,7 @@ COMMANDS = {
     "evaluate": "measure a model on labelled samples",
     "predict": "predict the classes of samples, in files of any size",
     "explain": "show how samples get their classes, step by step",
-    "classes": "list a model's classes, add some by description, promote them",
+    "classes": "list a model's classes, add some by description, learn from samples",
     "discover": "group rejected samples, and propose a class for each group",
     "operate": "show or choose the operating point of a model",
     "studio": "explore a model in the browser and try new classes",

@@ -1,4 +1,4 @@
-"""`cosmo classes`: list, add and promote the classes of a model."""
+"""`cosmo classes`: list and add the classes of a model, and learn from samples of them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ examples:
   cosmo classes list model.cosmo
   cosmo classes add model.cosmo --class gift_card --description "The customer asks about gift cards."
   cosmo classes add model.cosmo --descriptions more.csv --out larger.cosmo
-  cosmo classes promote model.cosmo new-samples.csv
-  cosmo classes promote model.cosmo photographs --class okapi
+  cosmo classes learn model.cosmo labelled.csv
+  cosmo classes learn model.cosmo photographs --class okapi
 """
 
 _LONGEST = 80
@@ -36,11 +36,10 @@ def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
     options = _options.make_parser(
         "classes",
-        "List the classes of a model, add classes by description, or promote an unseen class to a seen one\n"
-        "once there are samples of it.",
+        "List the classes of a model, add classes by description, or learn from samples of any class.",
         _EPILOG,
     )
-    verbs = options.add_subparsers(dest="verb", required=True, metavar="list | add | promote")
+    verbs = options.add_subparsers(dest="verb", required=True, metavar="list | add | learn")
 
     def verb(name: str, text: str) -> argparse.ArgumentParser:
         one = verbs.add_parser(
@@ -68,15 +67,13 @@ def parser() -> argparse.ArgumentParser:
         help="its description; repeat both options for several classes")  # fmt: skip
     _add_output(one)
 
-    one = verb("promote", "train the seen expert on samples of unseen classes, which become seen")
-    one.add_argument(
-        "samples", metavar="SAMPLES", help="samples of the classes; those of seen classes are ignored"
-    )
+    one = verb("learn", "learn from labelled samples; unseen classes become seen, seen ones are updated")
+    one.add_argument("samples", metavar="SAMPLES", help="samples and their classes, one or more of each")
     add = _options.add_sample_options(one)
     add("--class", dest="names", action="append", default=[], metavar="NAME",
-        help="promote this class only; all samples are of it if they have no labels")  # fmt: skip
+        help="learn this class only; all samples are of it if they have no labels")  # fmt: skip
     add("--training", metavar="FILE",
-        help="samples and labels of the seen classes, for experts that must be trained again")  # fmt: skip
+        help="samples and labels of the seen classes, for models without an exemplar buffer")  # fmt: skip
     _add_output(one)
     return options
 
@@ -93,11 +90,11 @@ def run(args: argparse.Namespace) -> int:
     if args.verb == "list":
         return _list(model, args.json)
     with progress(quiet=args.quiet) as step:
-        names = _add(args, model) if args.verb == "add" else _promote(args, model)
+        names = _add(args, model) if args.verb == "add" else _learn(args, model)
         out = Path(args.out or args.model)
         model.save(out)
         step(f"wrote {out}")
-    done = "unseen classes added" if args.verb == "add" else "classes promoted"
+    done = "unseen classes added" if args.verb == "add" else "learned"
     print(f"{done}: {', '.join(names)}")
     seen = int(model.classes["seen"].sum())
     print(f"{seen} seen and {len(model.classes) - seen} unseen classes in {out}")
@@ -148,35 +145,32 @@ def _add(args: argparse.Namespace, model: Model) -> list[str]:
     return [str(name) for name in (new if isinstance(new, dict) else new.index)]
 
 
-def _promote(args: argparse.Namespace, model: Model) -> list[str]:
-    classes = model.classes
-    unseen = classes.index[~classes["seen"].to_numpy()]
-    for name in args.names:
-        if name not in classes.index.astype(str):
-            raise ValueError(f"{args.model} has no class {name!r}; add it first: cosmo classes add")
-    wanted = match_labels(args.names, classes.index) if args.names else unseen
-    if args.training is None and model.needs_training:
-        seen = type(model.cosmo.experts_.seen).__name__
-        raise ValueError(f"{seen} must be trained again: give the training samples by --training FILE")
+def _learn(args: argparse.Namespace, model: Model) -> list[str]:
+    classes = model.classes.index
+    _check_known(args.names, args.model, classes)
+    wanted = match_labels(args.names, classes)
     rows, labels = _labelled_rows(args, model, wanted[0] if len(args.names) == 1 else None)
-    if not args.names:
-        wanted = unseen[unseen.isin(labels)]
-    if len(wanted) == 0:
-        known = ", ".join(map(str, unseen))
-        raise DataError(f"{args.samples} has no samples of the unseen classes, which are {known}")
+    for name in wanted[~wanted.isin(labels)]:
+        raise DataError(f"{args.samples} has no samples of {name!r}")
+    kept = labels.isin(wanted) if args.names else np.ones(len(labels), dtype=bool)
     training = None
     if args.training is not None:
         training = _labelled_rows(argparse.Namespace(**{**vars(args), "samples": args.training}), model)
-    promoted = []
-    for name in wanted:
-        own = rows[labels == name]
-        if len(own) == 0:
-            raise DataError(f"{args.samples} has no samples of {name!r}")
-        model.promote(name, own, training=training)
-        if training is not None:  # for the next class
-            training = np.concatenate([training[0], own]), training[1].append(pd.Index([name] * len(own)))
-        promoted.append(f"{name} ({len(own)} samples)")
-    return promoted
+    unseen = set(model.cosmo.unseen_classes_)
+    model.learn(rows[kept], labels[kept], training=training)
+    counts = labels[kept].value_counts(sort=False)
+    return [
+        f"{name} ({n} sample{'s' * (n > 1)}{', now seen' * (name in unseen)})" for name, n in counts.items()
+    ]
+
+
+def _check_known(labels: Any, model: str, classes: pd.Index) -> None:
+    """Raise if there are labels that the model does not have."""
+    given = pd.Index(labels, dtype=object).dropna().unique()
+    unknown = [str(name) for name in given if str(name) not in set(classes.astype(str))]
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        raise ValueError(f"{model} has no class {names}; add it first by its description: cosmo classes add")
 
 
 def _labelled_rows(
@@ -186,6 +180,7 @@ def _labelled_rows(
     samples = _options.load_samples(args, model)
     if samples.labels is None and label is not None:
         samples = SampleSet(samples.items, pd.Index([label] * len(samples)))
+    _check_known(samples.require_labels(args.samples), args.model, model.classes.index)
     labels = match_labels(samples.require_labels(args.samples), model.classes.index)
     rows, samples = _options.encode_samples(args, model, SampleSet(samples.items, labels))
     return np.asarray(rows), samples.require_labels(args.samples)

@@ -26,7 +26,7 @@ examples:
   cosmo discover model.cosmo messages.csv --out found
   cosmo discover model.cosmo messages.csv --add joke_funny=tell_joke alarm_set
   cosmo classes add model.cosmo --descriptions found/descriptions.csv
-  cosmo classes promote model.cosmo found/samples.csv
+  cosmo classes learn model.cosmo found/samples.csv
 """
 _LONGEST = 70
 

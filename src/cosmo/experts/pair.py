@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from cosmo._core.validation import encode_labels
 from cosmo.experts._linear import transformed
 from cosmo.experts.base import Observer, UnseenExpert
 from cosmo.experts.seen import SoftmaxRegression
-from cosmo.mixture.confidences import Temperatures, calibrated, support, with_promoted
+from cosmo.mixture.confidences import Temperatures, calibrated, support, with_samples
 from cosmo.mixture.outputs import ExpertOutputs, stacking
 from cosmo.mixture.smoothing import soften
 
@@ -56,6 +56,26 @@ def squared_distance(X: NDArray[np.float32], centre: NDArray[np.float32]) -> NDA
     return np.einsum("ij,ij->i", X - centre, X - centre, dtype=np.float64)
 
 
+class Corrections(NamedTuple):
+    """What was learned from samples after the training: one column, or number, for each seen class.
+
+    `X @ weights + biases` is added to the logarithm of the class's mass. The biases contain `prior`, the
+    log-odds of "unseen" when the class became seen. `samples` counts the samples of each class.
+    """
+
+    weights: NDArray[np.float32]
+    biases: NDArray[np.float64]
+    prior: NDArray[np.float64]
+    samples: NDArray[np.int64]
+
+    def change(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the change of the logarithm of each seen class's mass, shape (n_samples, n_seen)."""
+        used = np.flatnonzero(self.samples)
+        change = np.zeros((len(X), len(self.samples)))
+        change[:, used] = X @ self.weights[:, used] + self.biases[used]
+        return change
+
+
 @dataclass(frozen=True, eq=False)
 class ExpertPair:
     """A fitted seen expert and a fitted unseen expert.
@@ -74,14 +94,15 @@ class ExpertPair:
         Of the calibrated method: outputs are then `p(y|S)` and `p(y|U)`, and their evidence is the inputs of
         `CalibratedGate`. Without them outputs are those of the paper, `p(y|S)` and `p(y,U)`.
     n_promoted : int, default=0
-        How many of the last seen classes were unseen when the calibrated method was fitted: the unseen expert
-        is not trained on them, and `gate` takes their samples for unseen.
+        How many of the last seen classes were unseen in the training: neither expert is trained on them.
     gate : CalibratedGate, optional
-        Of the calibrated method, if there are such classes.
+        Of the calibrated method, if there are corrections.
     transform : str, default="none"
         Of features; see `TRANSFORMS`. The experts were fitted on transformed rows.
     centre : array of shape (n_features,), optional
         Mean of the training rows, for `support`.
+    corrections : Corrections, optional
+        What was learned from samples after the training.
     """
 
     seen: Any
@@ -94,6 +115,7 @@ class ExpertPair:
     gate: Any = None
     transform: str = "none"
     centre: NDArray[np.float32] | None = None
+    corrections: Corrections | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields without cached properties."""
@@ -122,6 +144,21 @@ class ExpertPair:
         if observer is not None:
             observer.fit(getattr(fitted, "classifier_", fitted), X, codes)
         return cls(fitted, unseen, descriptions, descriptions.index[np.unique(codes)], observer)
+
+    @property
+    def n_trained(self) -> int:
+        """Number of classes in the training: the first ones of the seen classes."""
+        return len(self.seen_classes) - self.n_promoted
+
+    @property
+    def share_shift(self) -> float:
+        """Log-odds of the share of classes without a training, minus those of classes that are unseen now."""
+        if self.corrections is None or self.temperatures is None:
+            return 0.0
+        n_unseen = max(1, len(self.unseen_classes))
+        n_others = self.n_promoted + n_unseen
+        promoted = np.exp(self.corrections.prior[self.n_trained :]).sum() / n_others
+        return float(np.log(n_others / n_unseen) + np.log1p(promoted))
 
     @cached_property
     def unseen_classes(self) -> pd.Index:
@@ -155,7 +192,7 @@ class ExpertPair:
         """Weights of two linear experts side by side: one product reads the rows once."""
         if self._class_weights is None or not isinstance(self.seen, SoftmaxRegression):
             return None
-        if len(self.seen.coef_) != len(self.seen_classes):  # Two classes share one row.
+        if len(self.seen.coef_) != self.n_trained:  # Two classes share one row.
             return None
         return np.hstack([self.seen.coef_.T, self._class_weights], dtype=np.float32)
 
@@ -175,7 +212,7 @@ class ExpertPair:
         """
         calibrated = self.temperatures is not None
         if self._weights is not None:
-            product, n_seen = X @ self._weights, len(self.seen_classes)
+            product, n_seen = X @ self._weights, self.n_trained
             product += self._biases
             logits, scores = product[:, :n_seen], product[:, n_seen:]
             return logits if calibrated else soften(logits, 1.0), scores
@@ -190,25 +227,30 @@ class ExpertPair:
             return self.seen.predict_proba(X).astype(np.float32, copy=False), scores
 
     def _parts(
-        self, X: NDArray[np.float32], seen: NDArray[np.float32], scores: NDArray[np.float32]
+        self, X: NDArray[np.float32], seen: NDArray[Any], scores: NDArray[np.float32]
     ) -> dict[str, Any]:
         """Return classes, probabilities and evidence from what `_predict` returned."""
         evidence = None if self.observer is None else self.observer.evidence(X)
-        if not len(self.unseen_classes) and not self.n_promoted:  # There are no classes to choose between.
+        if not self.n_promoted and not len(self.unseen_classes):  # There are no classes to choose between.
             seen = seen if self.temperatures is None else soften(seen, self.temperatures.seen)
             unseen = seen[:, :0]
+            if self.corrections is not None:
+                seen, *_ = with_samples(seen, unseen, np.zeros(len(X)), self.corrections.change(X))
         elif not len(self.seen_classes) and self.temperatures is not None:
             unseen = soften(scores, self.temperatures.unseen)
         elif self.temperatures is not None:
-            n_trained, logits = len(self.seen_classes) - self.n_promoted, seen
-            seen, unseen, evidence = calibrated(logits[:, :n_trained], scores, self.temperatures)
-            if self.n_promoted:
-                odds = -self.gate.score_of(evidence)
-                both = soften(logits, self.temperatures.seen)
-                seen, unseen, shift = with_promoted(seen, unseen, both, odds)
-                evidence = np.column_stack([evidence, shift])
+            seen, unseen, evidence = calibrated(seen, scores, self.temperatures)
+            if self.corrections is not None:
+                odds, change = -self.gate.score_of(evidence), self.corrections.change(X)
+                seen, unseen, shift = with_samples(seen, unseen, odds, change)
+                evidence = np.column_stack([evidence, shift + self.share_shift])
         else:
-            unseen = self.unseen.probabilities(scores)[:, len(self.seen_classes) :]
+            joint = self.unseen.probabilities(scores)
+            if self.corrections is not None:
+                odds = -np.log(np.maximum(joint[:, : self.n_trained].sum(axis=1), _TINY))
+                change = self.corrections.change(X)
+                seen, *_ = with_samples(seen, joint[:, self.n_trained :], odds, change)
+            unseen = joint[:, len(self.seen_classes) :]
         return {
             "seen_classes": self.seen_classes,
             "unseen_classes": self.unseen_classes,
@@ -230,7 +272,7 @@ class ExpertPair:
         # As in the paper, calibrated stacking works on probabilities where they are the method's own.
         compared = self.unseen.probabilities(scores) if self.unseen.native else scores
         return ExpertOutputs(
-            **self._parts(X, seen, scores), **stacking(compared, seen.shape[1]), target=target
+            **self._parts(X, seen, scores), **stacking(compared, len(self.seen_classes)), target=target
         )
 
     @np.errstate(over="ignore", invalid="ignore")
@@ -255,8 +297,12 @@ class ExpertPair:
             raise ValueError("these experts have no temperatures and centre")
         X = transformed(X, self.transform)
         logits, scores = self._predict(X)
-        n_trained = len(self.seen_classes) - self.n_promoted
-        return support(logits, scores[:, n_trained:], squared_distance(X, self.centre), self.temperatures)
+        unseen = scores[:, self.n_trained :]
+        if self.corrections is not None:
+            learned = (self.corrections.change(X) - self.corrections.prior)[:, self.n_trained :]
+            unseen = unseen.copy()
+            unseen[:, : self.n_promoted] += self.temperatures.gate * learned
+        return support(logits, unseen, squared_distance(X, self.centre), self.temperatures)
 
     def with_classes(self, descriptions: pd.DataFrame) -> ExpertPair:
         """Return the same experts with more unseen classes."""

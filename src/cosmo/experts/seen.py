@@ -214,7 +214,6 @@ class Discriminant(SoftmaxRegression):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {}
-    C = 30.0  # of a class that is promoted, see `promote`
 
     def __init__(self, shrinkage: float = 0.2, *, logistic: float = 0.0) -> None:
         self.shrinkage = shrinkage

@@ -85,7 +85,7 @@ class CalibratedGate(Gate):
         """Return the log-odds of "seen" for each sample, if half of all samples are seen."""
         inputs, n = require_evidence(outputs, self), len(self.weights_)
         score = self.score_of(inputs[:, :n])
-        # Promoted classes shift the log-odds.
+        # Classes that were learned after the training shift the log-odds.
         return score if inputs.shape[1] == n else score - inputs[:, n]
 
     def score_of(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:

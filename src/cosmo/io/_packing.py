@@ -79,7 +79,7 @@ def _cosmo_state(model: Any) -> State:
 
 def _restore_cosmo(model: Any) -> None:
     experts = model.experts_
-    if not np.array_equal(experts.seen.classes_, np.arange(len(experts.seen_classes))):
+    if not np.array_equal(experts.seen.classes_, np.arange(experts.n_trained)):
         raise ValueError("the seen expert's labels are not the positions of the seen classes")
     model.descriptions = experts.descriptions
     vars(model).setdefault("choice_", None)  # of older files
@@ -129,7 +129,7 @@ _TRAINING_ONLY = frozenset({"seen_classifier_", "regressor_", "losses_"})
 
 KNOWN: dict[str, Known] = {
     "Model": Known("cosmo.io.model", "Model", file_names={"exemplars": "rehearsal"}),
-    "Rehearsal": Known("cosmo.classifier._promotion", "ExemplarBuffer", file_names={"per_class": "most"}),
+    "Rehearsal": Known("cosmo.classifier._learning", "ExemplarBuffer", file_names={"per_class": "most"}),
     "Cosmo": Known("cosmo.classifier._cosmo", "Cosmo", pack=_cosmo_state, restore=_restore_cosmo),
     "RecordedOutputs": Known("cosmo.mixture.outputs", "OutputsSummary"),
     **_classes(
@@ -140,8 +140,8 @@ KNOWN: dict[str, Known] = {
     # Unseen experts, and what they learn.
     **_classes(
         "cosmo.experts",
-        "pair.ExpertPair composed.AdaptedExpert eszsl.ESZSL dap.DAP ranking.SJE ranking.DeViSE ranking.ALE "
-        "sync.SynC lago.LAGO "
+        "pair.ExpertPair pair.Corrections composed.AdaptedExpert eszsl.ESZSL dap.DAP ranking.SJE "
+        "ranking.DeViSE ranking.ALE sync.SynC lago.LAGO "
         "kernel.Kernel relation.TRIPLE similarity.SimilarityExpert embedding.CMT embedding.DEM relation.RN "
         "relation.ICINESS gaussian.GaussianExpert composed.EnsembleExpert embedding.DCN _linear.Directions "
         "embedding.Neighbourhoods",

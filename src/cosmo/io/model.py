@@ -15,7 +15,7 @@ from cosmo._core import versions
 from cosmo._core.cache import fingerprint
 from cosmo._core.validation import as_array, as_class_index, as_number, check_features, encode_labels
 from cosmo.classifier._cosmo import Cosmo
-from cosmo.classifier._promotion import ExemplarBuffer, can_add_class, promote
+from cosmo.classifier._learning import ExemplarBuffer, learn
 from cosmo.classifier._zero_shot import fit_zero_shot
 from cosmo.classifier.rejection import UNKNOWN
 from cosmo.encoders import DeferredEncoder, Encoder, check_identity, extract, make_encoder
@@ -24,6 +24,7 @@ from cosmo.experts.base import plain_value
 from cosmo.io import model_file
 from cosmo.io._packing import pack
 
+_EXEMPLARS = 20  # per class
 Descriptions = Any  # DataFrame, Series or mapping: a vector or a sentence for each class
 
 
@@ -48,7 +49,7 @@ class Model:
     feature_names : list of str, optional
         Columns of the training table. Tables are read by these names, in any order of columns.
     exemplars : ExemplarBuffer, optional
-        Exemplar buffer used by `promote`.
+        Exemplar buffer used by `learn`.
     summary : dict, optional
         Facts about the training, for `card`.
 
@@ -198,41 +199,41 @@ class Model:
             self.texts = {**self.texts, **texts}
         return self
 
-    @property
-    def needs_training(self) -> bool:
-        """Whether `promote` needs the training samples of the seen classes."""
-        return self.exemplars is None or not can_add_class(self.cosmo.experts_.seen)
-
-    def promote(
-        self, label: Hashable, items: Any, *, training: tuple[Any, Iterable[Hashable]] | None = None
+    def learn(
+        self, items: Any, labels: Iterable[Hashable], *, training: tuple[Any, Any] | None = None
     ) -> Self:
-        """Make an unseen class a seen one, given samples of it.
+        """Learn from labelled samples after the training, in a fraction of its time.
 
-        The seen expert learns the class; the unseen expert, the gate and the operating point do not change.
-        A logistic regression only learns the weights of the new class, from its samples and the exemplar
-        buffer or `training`. Other classifiers are fitted again, on `training`.
+        Unseen classes become seen: their samples are blended with their descriptions, by a penalty that falls
+        with the number of samples. Further samples of seen classes are learned in the same way. Experts and
+        gate stay; other classes keep their probabilities relative to each other.
 
         Parameters
         ----------
-        label : class label
-            An unseen class.
         items : samples
-            Samples of it. About twenty are needed to recognise it better than by its description.
+        labels : class labels, one per sample
+            Classes of the model, seen or unseen.
         training : (samples, labels), optional
-            Samples of all seen classes; required if `needs_training`.
+            Samples of all seen classes, if the model has no exemplar buffer.
+
+        Returns
+        -------
+        Model
         """
-        experts, gate, width = self.cosmo.experts_, self.cosmo.combination_.gate_, self.cosmo.n_features_in_
-        if label in experts.seen_classes:
-            raise ValueError(f"{label!r} is a seen class already")
-        if label not in experts.unseen_classes:
-            raise ValueError(f"{label!r} is not described; add it with add_classes first")
+        experts, width = self.cosmo.experts_, self.cosmo.n_features_in_
+        rows, y = check_features(self.encode(items), name="samples", columns=width), as_class_index(labels)
+        if len(rows) != len(y):
+            raise ValueError(f"there are {len(rows)} samples but {len(y)} labels; give one label per sample")
         if not len(experts.seen_classes):
             raise ValueError("no class has samples yet: fit a model with samples of at least two classes")
-        if len(experts.unseen_classes) == 1:
-            raise ValueError(f"{label!r} is the last unseen class; add another before it is promoted")
-        rows = check_features(self.encode(items), name="samples", columns=width)
         if not len(rows):
-            raise ValueError(f"there are no samples of {label!r}")
+            raise ValueError("there are no samples; give at least one")
+        unknown = y[~y.isin(experts.classes)].unique()
+        if len(unknown):
+            raise ValueError(
+                f"the model has no class {', '.join(map(repr, unknown))}; add classes first: add_classes"
+            )
+        exemplars = self.exemplars
         if training is not None:
             others = check_features(self.encode(training[0]), name="training rows", columns=width)
             codes = encode_labels(training[1], experts.seen_classes, name="labels of training rows")
@@ -241,19 +242,13 @@ class Model:
             missing = experts.seen_classes[np.bincount(codes, minlength=len(experts.seen_classes)) == 0]
             if len(missing):
                 raise ValueError(f"training has no rows of the seen class {missing[0]!r}")
-            weights = np.ones(len(others))
-        elif self.exemplars is None or self.needs_training:
-            raise ValueError(
-                f"give training=(samples, labels): {type(experts.seen).__name__} must be fitted again, or "
-                "there is no exemplar buffer"
-            )
-        else:
-            others, codes = self.exemplars.rows.astype(np.float32), self.exemplars.codes.astype(np.intp)
-            weights = self.exemplars.weights
-        self.cosmo.experts_ = promote(experts, label, rows, others, codes, weights, gate=gate)
-        if self.exemplars is not None:
-            self.exemplars = self.exemplars.with_class(rows)
-        self.summary = {**self.summary, "promoted": [*self.summary.get("promoted", []), str(label)]}
+            exemplars = ExemplarBuffer.draw(others, codes, _EXEMPLARS)
+        elif exemplars is None:
+            raise ValueError("the model has no exemplar buffer: give training=(samples, labels)")
+        self.cosmo.experts_, self.exemplars = learn(experts, self.cosmo.combination_, rows, y, exemplars)
+        known = self.summary.get("learned", {})
+        counts = y.astype(str).value_counts(sort=False)
+        self.summary["learned"] = known | {name: known.get(name, 0) + int(n) for name, n in counts.items()}
         return self
 
     def card(self) -> dict[str, Any]:
@@ -304,7 +299,7 @@ def fit_model(
     encoder: str | Encoder | None = None,
     name: str | None = None,
     date: str | None = None,
-    exemplars: int = 20,
+    exemplars: int = _EXEMPLARS,
     **cosmo_params: Any,
 ) -> Model:
     """Fit a model that can be saved; parts that cannot raise ModelError before the training.
@@ -324,7 +319,7 @@ def fit_model(
     name, date : str, optional
         Name of the data and date of the training, for the card.
     exemplars : int, default=20
-        Training rows per seen class in the exemplar buffer, which `Model.promote` uses; 0 for none.
+        Training rows per seen class in the exemplar buffer, which `Model.learn` uses; 0 for none.
     **cosmo_params
         Parameters of `Cosmo`: experts, gate, smoothing and so on.
 

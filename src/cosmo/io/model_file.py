@@ -52,7 +52,7 @@ Document = dict[str, Any]
 def save(model: Any, path: str | Path) -> None:
     """Write a fitted model to one file, atomically.
 
-    Stored is what prediction, `add_classes`, `promote` and `operate_at` need. Folders of this machine
+    Stored is what prediction, `add_classes`, `learn` and `operate_at` need. Folders of this machine
     (`cache`, `checkpoints`) and the hold-out are not; of the validation outputs, only their summary is. A
     part that neither a model file nor skops can hold raises ModelError.
     """

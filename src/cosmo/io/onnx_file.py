@@ -83,7 +83,7 @@ def export_onnx(model: Model | Cosmo, path: str | Path) -> None:
     model : Model or Cosmo
         Its seen expert is a `SoftmaxRegression`, a `Discriminant` or scikit-learn's logistic regression, its
         unseen expert linear, such as `ESZSL` and `GaussianExpert`, or a `SimilarityExpert`, or an ensemble of
-        such. No class was promoted.
+        such. It learned nothing after the training.
     path : path
 
     Raises
@@ -157,8 +157,8 @@ def _build(graph: _Graph, cosmo: Cosmo) -> None:
     experts, mixture = cosmo.experts_, cosmo.combination_
     if experts.temperatures is None:
         raise ValueError("a model of the paper's method cannot be exported; fit with the calibrated method")
-    if experts.n_promoted:
-        raise ValueError("a model with promoted classes cannot be exported; fit it on their samples")
+    if experts.corrections is not None:
+        raise ValueError("a model that learned after its training cannot be exported; fit it on all samples")
     n_seen, n = len(experts.seen_classes), len(experts.classes)
     if n_seen == n:
         raise ValueError("a model without unseen classes cannot be exported; add one")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
+from scipy.special import log_softmax, logsumexp, softmax
 
 from cosmo.mixture.smoothing import conditional, row_sums
 
@@ -27,7 +27,6 @@ CONFIDENCES = (
 """Inputs of the gate; the others are of the unseen expert."""
 
 _TINY = 1e-30
-_MOST = 1e-4  # least probability of the classes of the training, against a promoted one
 _RANGE = np.array([-9, 6])  # of log-temperatures, around the logarithm of the spread of the scores
 LIMIT = 12.0  # of log-odds; beyond it, single precision is exhausted
 
@@ -111,34 +110,29 @@ def support(
     return np.column_stack([*best, distance]).astype(np.float64)
 
 
-def with_promoted(
-    trained: NDArray[Any], others: NDArray[Any], both: NDArray[Any], log_odds: NDArray[np.float64]
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
-    """Move classes that got samples after the training from the unseen to the seen classes.
+def with_samples(
+    seen: NDArray[Any], unseen: NDArray[Any], log_odds: NDArray[np.float64], change: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64]]:
+    """Change the masses of classes with new samples, and move those that were unseen to the seen ones.
 
-    The probability of such a class has two sources: its description, as before, and the seen expert, by its
-    odds against the classes of the training. They are added. `trained` is `p(y|S)` over the classes of the
-    training; `others` is `p(y|U)` over all classes that were unseen then, promoted ones first; `both` has the
-    seen expert's probabilities over all classes with samples; `log_odds` are of "unseen" as the gate was
-    fitted. Return the distributions over seen and unseen classes, and a shift to be added to the log-odds.
+    `seen` is `p(y|S)` over the classes of the training; `unseen` is `p(y|U)` over all others, those with
+    samples first; `log_odds` are of "unseen" as the gate was fitted; `change` is that of the logarithm of the
+    mass of each class with samples. Return the distributions over classes with and without samples, and a
+    shift to be added to the log-odds.
 
     Examples
     --------
-    >>> seen, unseen, shift = with_promoted(
-    ...     np.array([[1.0]]), np.array([[0.75, 0.25]]), np.array([[0.5, 0.5]]), np.array([0.0]))
-    >>> seen.round(2), unseen, shift.round(2)  # odds 0.75 by description, 1 by the seen expert
-    (array([[0.36, 0.64]]), array([[1.]]), array([-2.4]))
+    >>> seen, unseen, shift = with_samples(
+    ...     np.array([[1.0]]), np.array([[0.75, 0.25]]), np.array([0.0]), np.log([[1.0, 2.0]]))
+    >>> seen.round(2), unseen, shift.round(2)  # masses 1, twice 0.75, and 0.25
+    (array([[0.4, 0.6]]), array([[1.]]), array([-2.3]))
     """
-    n_trained = trained.shape[1]
-    n_promoted = both.shape[1] - n_trained
-    described = np.exp(np.minimum(log_odds, 30))[:, None] * others[:, :n_promoted]
-    known = np.maximum(both[:, :n_trained].sum(axis=1, keepdims=True), _MOST)
-    promoted = described + both[:, n_trained:] / known
-    total = 1 + promoted.sum(axis=1, keepdims=True)
-    left = others[:, n_promoted:].sum(axis=1)
-    seen = np.concatenate([trained / total, promoted / total], axis=1)
-    unseen = conditional(others[:, n_promoted:])
-    return seen, unseen, np.log(np.maximum(left, _TINY)) - np.log(total[:, 0])
+    n_promoted = change.shape[1] - seen.shape[1]
+    described = np.log(np.maximum(unseen[:, :n_promoted], _TINY)) + log_odds[:, None]
+    logs = np.concatenate([np.log(np.maximum(seen, _TINY)), described], axis=1) + change
+    left = unseen[:, n_promoted:]
+    shift = np.log(np.maximum(left.sum(axis=1, dtype=np.float64), _TINY)) - logsumexp(logs, axis=1)
+    return softmax(logs, axis=1), conditional(left) if left.shape[1] else left, shift
 
 
 def pooled_temperature(

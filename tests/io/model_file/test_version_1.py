@@ -38,7 +38,7 @@ def test_card_operating_point_and_new_classes(model, answers):
     model.cosmo.operate_at(min_seen=0.14)
     assert model.card()["validation"]["acc_tr"] >= 0.14
     model.add_classes(model.cosmo.experts_.descriptions.loc[[unseen[0]]].set_axis(["new"], axis=0))
-    model.promote(unseen[0], np.array(answers["rows"])[:3])
+    model.learn(np.array(answers["rows"])[:3], [unseen[0]] * 3)
     assert unseen[0] in model.cosmo.seen_classes_
     assert "new" in model.cosmo.unseen_classes_
 
