@@ -128,8 +128,7 @@ def document(before: str | None, turns: int) -> str:
         "On the text starter, 64 + 36 texts whose features are cached; "
         + (f"before is commit `{before}`. " if before else "")
         + "`fit` encodes the descriptions, `predict` the texts, `classes` a sentence; the others need no "
-        "encoder. "
-        + ("One run each." if turns == 1 else f"The least of {turns} runs, one of `classes`."),
+        "encoder. " + ("One run each." if turns == 1 else f"The least of {turns} runs, one of `classes`."),
         "",
         f"| command | {' | '.join(head)} |",
         f"|---|{'---:|' * len(head)}",
