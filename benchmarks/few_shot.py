@@ -141,7 +141,8 @@ def differences(found: list[dict[str, Any]], way: str) -> pd.DataFrame:
     frame = pd.DataFrame(rows, index=PARTS).T.groupby(level=1)
     n = frame.size()
     error = frame.std().mul(stats.t.ppf(0.975, n - 1) / np.sqrt(n), axis=0)
-    return frame.mean().map("{:+.1f}".format) + error.map(" ± {:.1f}".format)
+    shown = frame.mean().map("{:+.1f}".format)
+    return shown + error.map(" ± {:.1f}".format) if n.iloc[0] > 2 else shown
 
 
 def document(results: dict[str, list[dict[str, Any]]], big: str) -> Iterator[str]:
@@ -167,7 +168,7 @@ def document(results: dict[str, list[dict[str, Any]]], big: str) -> Iterator[str
             cells = [f"{a:.1f} | {'' if np.isnan(b) else f'{b:.1f}'}" for a, b in pairs]
             yield f"| {n} | {' | '.join(cells)} |"
         together, alone = differences(found, "learned"), differences(found, "alone")
-        yield "\nChange from the model by description, with 95 % intervals over groups:\n"
+        yield "\nChange from the model by description, with 95 % intervals over three or more groups:\n"
         yield f"| samples | {' | '.join(PARTS)} | alone: {' | alone: '.join(PARTS)} |\n|---:|" + "---:|" * 6
         for n in together.index[1:]:
             yield f"| {n} | {' | '.join([*together.loc[n], *alone.loc[n]])} |"
