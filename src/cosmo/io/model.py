@@ -347,7 +347,7 @@ def fit_model(
     model = Model(Cosmo(descriptions, **cosmo_params), texts, feature_names=names)
     if encoder is not None:
         model.encoder_name, model.encoder_identity, model._encoder = encoder.name, encoder.identity, encoder
-    if not (X.shape[0] if hasattr(X, "shape") else len(X)):
+    if isinstance(X, Sequence) and not X:
         fit_zero_shot(model.cosmo)
         model.summary = {"data": name, "date": date, "samples": 0, "versions": versions()}
         return model
