@@ -192,7 +192,7 @@ class TestHonesty:
         assert events.count("Protocol.open_test") == 1
         assert events[-1] == "Protocol.open_test"
         assert events.count("GatedMixture.fit") == 5
-        assert events.count("CalibratedStacking.fit") == 2
+        assert events.count("CalibratedStacking.fit") == 3  # also the baseline that a calibrated model keeps
         assert events.count("ExpertPair.fit") == 3  # validation stage, and all rows with either method
 
     def test_choices_do_not_depend_on_test_data(self, data, experiment):

@@ -50,7 +50,7 @@ def visitor():
 def test_cub(visitor, report, test, fitted):
     assert report.stat().st_size < 5e6
     begin = time.perf_counter()
-    page = visitor.open(report)
+    page = visitor.open(report, "#plane/COSMO/0")
     print(f"opened in {time.perf_counter() - begin:.2f} s")
     for name, rule in fitted.items():
         page.get_by_label("curve to operate on").select_option(name)
