@@ -18,7 +18,7 @@ pytest.importorskip("uvicorn")
 
 from cosmo import ESZSL
 from cosmo.cli import main
-from cosmo.cli._server import listen
+from cosmo.cli.serve import listen
 from cosmo.cli.studio import _live, parser
 from cosmo.data import load_glyphs
 from cosmo.io.model import Model, fit_model

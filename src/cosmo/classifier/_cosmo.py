@@ -17,8 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from cosmo._core.cache import Cache
 from cosmo._core.threads import blas_threads
-from cosmo._core.validation import as_number
-from cosmo.classifier._input import new_descriptions, training_rows
+from cosmo._core.validation import Descriptions, as_number, new_descriptions, training_rows
 from cosmo.classifier._methods import fit_calibrated, fit_paper
 from cosmo.classifier.choice import AUTO, choose
 from cosmo.classifier.combinations import SOFTNESSES, GatedMixture
@@ -129,7 +128,7 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        descriptions: pd.DataFrame | Mapping[Hashable, Sequence[float]] | None = None,
+        descriptions: Descriptions | None = None,
         *,
         method: Literal["calibrated", "paper"] = "calibrated",
         seen: Any = None,
@@ -256,7 +255,7 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         elif tuple(self.softnesses) != SOFTNESSES:
             raise ValueError("softnesses are choices of the paper: add method='paper'")
 
-    def add_classes(self, descriptions: pd.DataFrame | Mapping[Hashable, Sequence[float]]) -> Self:
+    def add_classes(self, descriptions: Descriptions) -> Self:
         """Add unseen classes by their descriptions, without training.
 
         Parameters

@@ -26,7 +26,7 @@ from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
 from cosmo._core.validation import as_number
-from cosmo.classifier._operation import OperatingPoints
+from cosmo.classifier._prediction import OperatingPoints
 from cosmo.mixture.outputs import OutputsSummary
 from cosmo.mixture.smoothing import gate_belief
 

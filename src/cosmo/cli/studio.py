@@ -28,7 +28,7 @@ from cosmo.cli._options import (
     make_parser,
 )
 from cosmo.cli._progress import progress
-from cosmo.cli._server import add_server_options, base_url, check_port, listen, warn
+from cosmo.cli.serve import add_server_options, base_url, check_port, listen, warn
 from cosmo.data import DataError
 
 if TYPE_CHECKING:
