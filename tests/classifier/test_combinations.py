@@ -7,7 +7,7 @@ from cosmo.classifier.combinations import PRIOR_WEIGHTS, SOFTNESSES, GatedMixtur
 from cosmo.classifier.ways import CalibratedStacking
 from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
 from cosmo.metrics.accuracy import gzsl_scores
-from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.outputs import ExpertOutputs, stacking
 
 N_SEEN, N_UNSEEN = 6, 4
 SEEN_CLASSES = pd.Index([f"s{i}" for i in range(N_SEEN)])
@@ -238,9 +238,8 @@ class TestCalibratedStacking:
     def test_scores_of_any_scale(self):
         seen, joint, target = sample_joint()
         logits = 40 * np.log(joint) + 7
-        out = ExpertOutputs.from_joint(
-            seen, joint, SEEN_CLASSES, UNSEEN_CLASSES, scores=logits, target=target
-        )
+        parts = stacking(logits, N_SEEN)
+        out = ExpertOutputs(SEEN_CLASSES, UNSEEN_CLASSES, seen, joint[:, N_SEEN:], **parts, target=target)
         model = CalibratedStacking().fit(out)
         expected = calibrated_stacking(
             logits[:, :N_SEEN], logits[:, N_SEEN:], model.operating_point_.threshold

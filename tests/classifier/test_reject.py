@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from cosmo import Cosmo
-from cosmo.classifier.rejection import domain_weights
 from cosmo.data import load_glyphs
+from cosmo.gates.calibrated import domain_weights
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_sets_cover_the_held_out_samples(model, test):
 def test_weights_of_the_rows_belong_to_their_domain(model):
     rejection, validation = model._rejection()
     assert len(rejection.known) == len(rejection.own) == len(validation)
-    weights = domain_weights(validation)
+    weights = domain_weights([validation])
     assert weights[validation.is_seen].sum() == pytest.approx(1)
     assert ((rejection.own >= 0) & (rejection.own <= 1)).all()
     assert rejection.own.mean() > 0.3

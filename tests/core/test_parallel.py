@@ -84,15 +84,6 @@ def test_killed_process():
         list(parallel_map(die, range(4), common=2, workers=Workers(jobs=2)))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"jobs": 0}, "jobs must be at least 1"), ({"timeout": 0.0}, "timeout must be above 0 seconds, got 0")],
-)
-def test_invalid_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        Workers(**options)
-
-
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no signal masks here")
 def test_processes_ignore_ctrl_c():
     with block_sigint():

@@ -145,8 +145,8 @@ def test_names_of_classes(expert, dataset, acc_ts):
 
 
 def test_rows_of_f_clswgan():
-    printed, right = (published_rows("FCLSWGAN", "AWA", corrected=flag) for flag in (False, True))
-    assert (printed.loc["alone", "acc_ts"], right.loc["alone", "acc_ts"]) == (59.7, 57.9)
+    right = published_rows("FCLSWGAN", "AWA")
+    assert right.loc["alone", "acc_ts"] == 57.9  # printed: 59.7
     assert right.loc["alone", "note"].count("chosen on test") == 1
     assert "swapped" in right.loc["alone", "note"]
     assert right.loc["COSMO", "ausuc"] == 55.9

@@ -92,13 +92,6 @@ class TestFromJoint:
         np.testing.assert_array_equal(out.stacking_choice, [0, 2, 0, 1])
         np.testing.assert_allclose(out.stacking_margin, [0.3, -0.1, -0.1, 0.4])
 
-    def test_scores_replace_probabilities_for_stacking(self):
-        scores = np.random.default_rng(0).normal(size=JOINT.shape)
-        out = joint(scores=scores)
-        np.testing.assert_array_equal(out.stacking_choice, scores[:, :3].argmax(axis=1))
-        np.testing.assert_allclose(out.stacking_margin, scores[:, :3].max(axis=1) - scores[:, 3:].max(axis=1))
-        np.testing.assert_array_equal(out.unseen, JOINT[:, 3:])
-
     def test_without_joint_there_is_no_stacking(self):
         with pytest.raises(ValueError, match="lack the unseen expert's scores on seen classes"):
             _ = make().stacking_margin

@@ -59,12 +59,6 @@ class Workers:
     scheduler: str | None = None
     timeout: float = 600.0
 
-    def __post_init__(self) -> None:
-        if self.jobs < 1:
-            raise ValueError(f"jobs must be at least 1, got {self.jobs}")
-        if not self.timeout > 0:
-            raise ValueError(f"timeout must be above 0 seconds, got {self.timeout:g}")
-
 
 def parallel_map(
     function: Callable[[Any, Task], Result],

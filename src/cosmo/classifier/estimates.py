@@ -31,7 +31,7 @@ from cosmo.metrics.accuracy import GZSLScores, Interval, harmonic_mean
 from cosmo.mixture.outputs import OutputsSummary
 
 _BIASES = 20
-_DRAWS = 200  # for each bias
+_DRAWS = 200  # for each bias; batches for each share
 
 
 class ExpectedScores(NamedTuple):
@@ -128,7 +128,6 @@ class _ClassAccuracy:
 
 
 _BINS = 200  # of log-odds
-_DRAWS = 200  # batches for each share
 _SHARES = np.concatenate([[0, 0.005, 0.01, 0.02, 0.03], np.arange(0.05, 1, 0.05), [0.98, 0.99, 1]])
 _TAIL = 0.05
 _WIDEST = 0.5

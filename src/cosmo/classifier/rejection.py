@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from cosmo._core.validation import as_number
 from cosmo.classifier._prediction import OperatingPoints
+from cosmo.gates.calibrated import domain_weights
 from cosmo.mixture.outputs import OutputsSummary
 from cosmo.mixture.smoothing import gate_belief
 
@@ -69,19 +70,11 @@ class Rejection:
 
     def conformity(self, support: Floats, validation: OutputsSummary) -> Floats:
         """Return a conformal p-value for each sample: the larger of those for the two domains."""
-        score, seen, weights = self.score(support), validation.is_seen, domain_weights(validation)
+        score, seen, weights = self.score(support), validation.is_seen, domain_weights([validation])
         if self.alone is not None and (support[:, 1] < _NONE).all():  # There are no unseen classes.
             return p_values(self.alone[seen], weights[seen], score)
         parts = (p_values(self.known[part], weights[part], score) for part in (seen, ~seen))
         return np.maximum(*parts)
-
-
-def domain_weights(validation: OutputsSummary) -> Floats:
-    """Return a weight for each sample: equal ones for the classes of a domain, one in total for each."""
-    weights = validation.gain.copy()
-    for domain in (validation.is_seen, ~validation.is_seen):
-        weights[domain] /= weights[domain].sum()
-    return weights
 
 
 def p_values(reference: Floats, weights: Floats, values: Floats) -> Floats:
@@ -309,7 +302,7 @@ class RejectOption(OperatingPoints):
     def _held_out(self, validation: OutputsSummary) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return p(U) and a weight for each held-out sample of the rounds."""
         threshold = self.operating_point_.threshold
-        return gate_belief(validation.gate_score, threshold, 1.0), domain_weights(validation)
+        return gate_belief(validation.gate_score, threshold, 1.0), domain_weights([validation])
 
 
 def reason(seen: float, unseen: float, n_seen: int, n_unseen: int) -> str:

@@ -21,7 +21,7 @@ from cosmo.classifier.ways import make_way
 from cosmo.data.dataset import GZSLDataset
 from cosmo.data.splits import Protocol, gating_split
 from cosmo.evaluation.expert_cache import ExpertCache, Training, train_all
-from cosmo.evaluation.run import Evaluation, evaluate
+from cosmo.evaluation.run import evaluate, with_bounds
 from cosmo.experts import UnseenExpert, make_seen_expert
 from cosmo.gates import GATES, make_gate
 from cosmo.gates.base import ScoreScale
@@ -61,12 +61,12 @@ def published_numbers() -> pd.DataFrame:
     return _numbers().copy()
 
 
-def published_rows(expert: str, dataset: str, *, corrected: bool = True) -> pd.DataFrame:
+def published_rows(expert: str, dataset: str) -> pd.DataFrame:
     """Return what was published on test for an unseen expert: alone, with calibrated stacking, inside COSMO.
 
     `expert` is the name of the method or of its class ("FCLSWGAN" is f-CLSWGAN); AWA1 is "AWA". The columns
-    `acc_ts`, `acc_tr`, `acc_h`, `ausuc` and `t1` are in percent, NaN where nothing was published. `corrected`
-    puts right what is misprinted in the paper.
+    `acc_ts`, `acc_tr`, `acc_h`, `ausuc`, `t1` are in percent, NaN where nothing was published. Misprints of
+    the paper are corrected.
     """
     numbers = _numbers()
     numbers = numbers[
@@ -78,8 +78,7 @@ def published_rows(expert: str, dataset: str, *, corrected: bool = True) -> pd.D
     rows["note"] = ""
     for way, prefix in _WAYS.items():
         found = numbers[names == _plain(prefix + expert)].set_index("metric")
-        values = found["corrected"].fillna(found["value"]) if corrected else found["value"]
-        rows.loc[way, _METRICS] = values.reindex(_METRICS)
+        rows.loc[way, _METRICS] = found["corrected"].fillna(found["value"]).reindex(_METRICS)
         notes = "; ".join(note for note in found["note"] if note).split("; ")
         rows.loc[way, "note"] = "; ".join(dict.fromkeys(notes))
     return rows
@@ -158,7 +157,7 @@ def compare(
     for one, result, found, model in zip(candidates, results, outputs, models, strict=True):
         rows += _rows(one, found.cpu_seconds, result)
         last = evaluate("calibrated", *stages[id(one.dataset)].tested(model))
-        rows.append({**rows[-1], "way": "calibrated", **_percent(last), **_NOT_PUBLISHED})
+        rows.append({**rows[-1], "way": "calibrated", **with_bounds(last.measures), **_NOT_PUBLISHED})
     return pd.DataFrame(rows), results
 
 
@@ -179,24 +178,10 @@ def _rows(one: Candidate, cpu_seconds: float, found: CandidateResult) -> Iterato
         yield {
             **common,
             "way": way,
-            **_percent(result),
+            **with_bounds(result.measures),
             **{f"published_{name}": value for name, value in beside.drop("note").items()},
             "note": beside["note"],
         }
-
-
-def _percent(result: Evaluation) -> dict[str, float]:
-    values = {
-        **dict(
-            zip(("acc_ts", "acc_tr", "acc_h"), zip(result.scores, result.intervals, strict=True), strict=True)
-        ),
-        "ausuc": (result.ausuc, result.ausuc_interval),
-    }
-    return {
-        name + suffix: 100 * value
-        for name, (middle, (low, high)) in values.items()
-        for suffix, value in (("", middle), ("_low", low), ("_high", high))
-    }
 
 
 _CALIBRATED = (

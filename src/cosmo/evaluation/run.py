@@ -9,7 +9,7 @@ its choices are made on hold-out rounds. The test set is opened once, at the end
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -82,18 +82,31 @@ class Evaluation:
     validation: GZSLScores
     curve: SeenUnseenCurve
 
+    @property
+    def measures(self) -> dict[str, tuple[float, Interval]]:
+        """Acc_ts, Acc_tr, Acc_H and AUSUC on test, each with its interval."""
+        accuracies = zip(self.scores._fields, self.scores, self.intervals, strict=True)
+        found = {name: (value, interval) for name, value, interval in accuracies}
+        return {**found, "ausuc": (self.ausuc, self.ausuc_interval)}
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, for JSON."""
-        names = GZSLScores._fields
         return {
             "name": self.name,
-            **self.scores._asdict(),
-            **{f"{name}_95": list(interval) for name, interval in zip(names, self.intervals, strict=True)},
-            "ausuc": self.ausuc,
-            "ausuc_95": list(self.ausuc_interval),
+            **{name: value for name, (value, _) in self.measures.items()},
+            **{f"{name}_95": list(interval) for name, (_, interval) in self.measures.items()},
             "operating_point": self.point._asdict(),
             "validation": self.validation._asdict(),
         }
+
+
+def with_bounds(measures: Mapping[str, tuple[float, Interval]]) -> dict[str, float]:
+    """Return measures in percent, with the bounds of their intervals as `_low` and `_high`."""
+    return {
+        name + suffix: 100 * float(value)
+        for name, (middle, (low, high)) in measures.items()
+        for suffix, value in (("", middle), ("_low", low), ("_high", high))
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,8 +276,8 @@ def _facts(model: Cosmo, validation: ExpertOutputs, test: ExpertOutputs) -> dict
     return facts
 
 
-def summarise(experiments: Sequence[Experiment], *, level: float = 0.95) -> pd.DataFrame:
-    """Return means over repetitions with Student intervals, in percent.
+def summarise(experiments: Sequence[Experiment]) -> pd.DataFrame:
+    """Return means over repetitions with 95 % Student intervals, in percent.
 
     The table also has intervals of the difference in Acc_H and AUSUC between the last row and each other
     row; repetitions are paired.
@@ -272,7 +285,7 @@ def summarise(experiments: Sequence[Experiment], *, level: float = 0.95) -> pd.D
     if len(experiments) < 2:
         raise ValueError("intervals over repetitions need at least two of them")
     tables = [experiment.table() for experiment in experiments]
-    factor = stats.t.ppf((1 + level) / 2, len(tables) - 1) / np.sqrt(len(tables))
+    factor = stats.t.ppf(0.975, len(tables) - 1) / np.sqrt(len(tables))
 
     def spread(frames: list[pd.DataFrame]) -> tuple[pd.DataFrame, pd.DataFrame]:
         stacked = np.stack([frame.to_numpy() for frame in frames])

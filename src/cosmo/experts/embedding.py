@@ -268,9 +268,6 @@ class DCN(NetworkExpert):
         self.mean_ = mean.astype(np.float32)
         self.scale_ = (spread * (largest or 1)).astype(np.float32)
 
-    def _features(self, X: Array) -> Array:
-        return (X - self.mean_) / self.scale_
-
     def _signatures(self, attributes: Array) -> Array:
         return 10 * np.tanh(unit_rows(attributes))
 

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 
 from cosmo.experts.base import Observer
-from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary
 
 
 class Gate(BaseEstimator, ABC):  # type: ignore[misc]
@@ -60,7 +60,7 @@ def require_evidence(outputs: ExpertOutputs, gate: Gate) -> NDArray[np.float64]:
     return outputs.evidence
 
 
-def seen_mask(outputs: Sequence[ExpertOutputs]) -> NDArray[np.bool_]:
+def seen_mask(outputs: Sequence[ExpertOutputs | OutputsSummary]) -> NDArray[np.bool_]:
     """Return which of all the samples are of seen classes; there must be both kinds."""
     is_seen = np.concatenate([one.is_seen for one in outputs])
     if is_seen.all() or not is_seen.any():

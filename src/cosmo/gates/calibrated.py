@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from cosmo._core.validation import as_number
 from cosmo.gates.base import Gate, require_evidence, seen_mask
-from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary
 
 _LEAST_SPREAD = 1e-6  # of an input, relative to its size; less is rounding
 _STEEPEST = 1.0  # logarithm of the largest factor of the log-odds
@@ -127,9 +127,9 @@ def _log_loss(
     return float(value), weights * (expit(log_odds) - ~is_seen)
 
 
-def domain_weights(outputs: Sequence[ExpertOutputs]) -> NDArray[np.float64]:
+def domain_weights(outputs: Sequence[ExpertOutputs | OutputsSummary]) -> NDArray[np.float64]:
     """Return a weight for each sample: equal ones for the classes of a domain, one in total for each."""
-    weights = np.concatenate([one.gain for one in outputs])
-    for domain in (seen_mask(outputs), ~seen_mask(outputs)):
+    weights, is_seen = np.concatenate([one.gain for one in outputs]), seen_mask(outputs)
+    for domain in (is_seen, ~is_seen):
         weights[domain] /= weights[domain].sum()
     return weights

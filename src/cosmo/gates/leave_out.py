@@ -17,6 +17,8 @@ from cosmo.gates.base import ScaledGate, require_evidence
 from cosmo.gates.odin import Logits, perturbed_logits
 from cosmo.mixture.outputs import ExpertOutputs
 
+_BATCH = 100  # samples in a step
+
 
 @dataclass(eq=False, repr=False)
 class LeaveOutGate(ScaledGate):
@@ -177,11 +179,9 @@ def _train(
     return Logits([(weights, bias)])
 
 
-def _batches(
-    rows: Codes, others: Codes, rng: np.random.Generator, size: int = 100
-) -> Iterator[tuple[Codes, Codes]]:
+def _batches(rows: Codes, others: Codes, rng: np.random.Generator) -> Iterator[tuple[Codes, Codes]]:
     """Yield mini-batches of all `rows`, each with as many of `others`, in turn."""
     rows, others = rng.permutation(rows), rng.permutation(others)
-    for start in range(0, len(rows), size):
-        part = rows[start : start + size]
+    for start in range(0, len(rows), _BATCH):
+        part = rows[start : start + _BATCH]
         yield part, np.take(others, np.arange(start, start + len(part)), mode="wrap")

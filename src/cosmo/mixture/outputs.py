@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cosmo._core.validation import as_array, check_features, check_probabilities, check_scores
+from cosmo._core.validation import check_features, check_probabilities, check_scores
 from cosmo.mixture.smoothing import Smoothing, top_k
 
 
@@ -88,43 +88,35 @@ class ExpertOutputs(_Labelled):
     target: NDArray[np.intp] | None = None
 
     def __post_init__(self) -> None:
-        self._check_classes()
-        unseen = _by_name(self.unseen, self.unseen_classes, "the unseen expert's")
-        object.__setattr__(self, "unseen", _rows(unseen, "the unseen expert's", joint=True))
-        self._check()
-
-    def _check_classes(self) -> None:
-        for side, classes in (("seen", self.seen_classes), ("unseen", self.unseen_classes)):
+        sides = ("seen", self.seen_classes), ("unseen", self.unseen_classes)
+        for side, classes in sides:
             if len(classes) == 0:
                 raise ValueError(f"there is no {side} class")
         both = self.seen_classes.intersection(self.unseen_classes)
         if len(both):
             raise ValueError(f"a class is both seen and unseen: {both[0]!r}")
-
-    def _check(self) -> None:
-        """Validate all but the classes and the unseen expert's probabilities."""
-        seen = _rows(_by_name(self.seen, self.seen_classes, "the seen expert's"), "the seen expert's")
-        unseen = self.unseen
-        object.__setattr__(self, "seen", seen)
-        if len(seen) != len(unseen):
+        for side, classes in sides:
+            proba = _rows(getattr(self, side), f"the {side} expert's", joint=side == "unseen")
+            if proba.shape[1] != len(classes):
+                raise ValueError(f"{proba.shape[1]} columns for {len(classes)} {side} classes")
+            object.__setattr__(self, side, proba)
+        n = len(self.seen)
+        if len(self.unseen) != n:
             raise ValueError(
-                f"the seen expert has {len(seen)} rows, the unseen expert {len(unseen)}; give one per sample"
+                f"the seen expert has {n} rows, the unseen expert {len(self.unseen)}; give one per sample"
             )
-        for side, proba, n_classes in (("seen", seen, self.n_seen), ("unseen", unseen, self.n_unseen)):
-            if proba.shape[1] != n_classes:
-                raise ValueError(f"{proba.shape[1]} columns for {n_classes} {side} classes")
         if self.novelty is not None:
-            novelty = check_scores(self.novelty, len(seen), name="novelty")
+            novelty = check_scores(self.novelty, n, name="novelty")
             if not ((novelty >= 0) & (novelty <= 1)).all():
                 raise ValueError("novelty must be a number from 0 to 1 for every sample")
             object.__setattr__(self, "novelty", novelty)
         if self.evidence is not None:
             check_features(self.evidence, name="evidence")
-            if len(self.evidence) != len(seen):
-                raise ValueError(f"evidence must have a row for each of the {len(seen)} samples")
+            if len(self.evidence) != n:
+                raise ValueError(f"evidence must have a row for each of the {n} samples")
         if self.target is not None:
             target, n_classes = np.asarray(self.target), len(self.classes)
-            if target.shape != (len(seen),) or not np.isin(target, np.arange(n_classes)).all():
+            if target.shape != (n,) or not np.isin(target, np.arange(n_classes)).all():
                 raise ValueError(f"target must be a column number from 0 to {n_classes - 1} for every sample")
 
     @classmethod
@@ -135,42 +127,17 @@ class ExpertOutputs(_Labelled):
         seen_classes: pd.Index,
         unseen_classes: pd.Index,
         *,
-        scores: NDArray[Any] | None = None,
-        novelty: NDArray[np.float64] | None = None,
-        evidence: NDArray[np.float64] | None = None,
         target: NDArray[np.intp] | None = None,
     ) -> ExpertOutputs:
-        """Build from the unseen expert's prediction over all classes, columns `[seen | unseen]`.
-
-        `scores` are the expert's own, used for calibrated stacking instead of the probabilities.
-        """
-        n_seen = len(seen_classes)
-        joint = _by_name(joint, seen_classes.append(unseen_classes), "the unseen expert's")
+        """Build from the unseen expert's prediction over all classes, columns `[seen | unseen]`."""
+        n_seen, n_classes = len(seen_classes), len(seen_classes) + len(unseen_classes)
         joint = _rows(joint, "the unseen expert's", joint=True)
-        if joint.shape[1] != n_seen + len(unseen_classes):
+        if joint.shape[1] != n_classes:
             raise ValueError(
-                f"{joint.shape[1]} columns of joint probabilities for "
-                f"{n_seen + len(unseen_classes)} classes; give one each"
+                f"{joint.shape[1]} columns of joint probabilities for {n_classes} classes; give one each"
             )
-        scores = joint if scores is None else as_array(scores, name="scores")
-        if scores.dtype.kind not in "fiub" or scores.shape != joint.shape or np.isnan(scores).any():
-            raise ValueError(
-                f"scores must be numbers of shape {joint.shape}, as the joint probabilities, got "
-                f"{scores.dtype} of shape {scores.shape}" + (" with NaN" if scores.dtype.kind == "f" else "")
-            )
-        outputs = cls._from_validated(
-            seen_classes=seen_classes,
-            unseen_classes=unseen_classes,
-            seen=seen,
-            unseen=joint[:, n_seen:],
-            **stacking(scores, n_seen),
-            novelty=novelty,
-            evidence=evidence,
-            target=target,
-        )
-        outputs._check_classes()
-        outputs._check()
-        return outputs
+        parts = stacking(joint, n_seen)
+        return cls(seen_classes, unseen_classes, seen, joint[:, n_seen:], **parts, target=target)
 
     @classmethod
     def _from_validated(cls, **parts: Any) -> ExpertOutputs:
@@ -319,18 +286,6 @@ def stacking(scores: NDArray[Any], n_seen: int) -> dict[str, Any]:
         "stacking_unseen": scores[:, n_seen:].max(axis=1, initial=-np.inf),
         "stacking_choice": choice,
     }
-
-
-def _by_name(proba: Any, classes: pd.Index, whose: str) -> Any:
-    """Return the columns of a table that names them in the order of the classes."""
-    if not isinstance(proba, pd.DataFrame) or proba.columns.equals(pd.RangeIndex(proba.shape[1])):
-        return proba
-    if not proba.columns.is_unique or not classes.isin(proba.columns).all() or len(classes) < proba.shape[1]:
-        raise ValueError(
-            f"{whose} probabilities must have one column for each class, called like it; "
-            f"got {list(proba.columns[:3])} ..."
-        )
-    return proba[classes]
 
 
 def _rows(proba: NDArray[Any], whose: str, *, joint: bool = False) -> NDArray[Any]:

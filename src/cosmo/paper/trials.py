@@ -16,11 +16,10 @@ from sklearn.base import clone
 from cosmo.classifier.combinations import Combination, GatedMixture, OperatingPoint, Outputs
 from cosmo.classifier.ways import WAYS, CalibratedStacking, make_way
 from cosmo.data.splits import gating_split
-from cosmo.evaluation.run import CALIBRATED, evaluate
+from cosmo.evaluation.run import CALIBRATED, evaluate, with_bounds
 from cosmo.gates import ConfidenceGate
 from cosmo.metrics.accuracy import (
     GZSLScores,
-    Interval,
     fpr_at_tpr,
     gate_auc,
     gate_intervals,
@@ -219,13 +218,7 @@ def measure(
         rule = fitted(trial, validation)
     result = evaluate(trial.rule, rule, validation, test)
     truth = test.classes[test.labels]
-    around: dict[str, tuple[float, Interval]] = {
-        name: (value, interval)
-        for name, value, interval in zip(
-            ("acc_ts", "acc_tr", "acc_h"), result.scores, result.intervals, strict=True
-        )
-    }
-    around["ausuc"] = result.ausuc, result.ausuc_interval
+    around = result.measures
     if trial.search == "authors":
         assert isinstance(validation, ExpertOutputs), "of the paper"
         around["ausuc"] = _sampled_ausuc(trial, rule, validation, test), result.ausuc_interval
@@ -237,14 +230,9 @@ def measure(
         is_seen, score = validation.is_seen[part], rule.gate_score(validation)[part]
         auc, fpr = gate_intervals(is_seen, score)
         around |= {"auc": (gate_auc(is_seen, score), auc), "fpr": (fpr_at_tpr(is_seen, score), fpr)}
-    values = {
-        name + suffix: value
-        for name, (middle, (low, high)) in around.items()
-        for suffix, value in (("", middle), ("_low", low), ("_high", high))
-    }
-    values["t1"] = zsl_accuracy(truth, test.unseen, test.unseen_classes)
-    values["seen_accuracy"] = zsl_accuracy(truth, test.seen, test.seen_classes)
-    return {name: 100 * float(value) for name, value in values.items()}
+    t1 = zsl_accuracy(truth, test.unseen, test.unseen_classes)
+    seen_accuracy = zsl_accuracy(truth, test.seen, test.seen_classes)
+    return {**with_bounds(around), "t1": 100 * t1, "seen_accuracy": 100 * seen_accuracy}
 
 
 def _sampled_ausuc(trial: Trial, rule: Combination, validation: ExpertOutputs, test: ExpertOutputs) -> float:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def reliability(mixture: GatedMixture, outputs: Outputs, *, bins: int = 15) -> dict[str, Calibration]:
+def reliability(mixture: GatedMixture, outputs: Outputs) -> dict[str, Calibration]:
     """Return calibration curves of `p(y)` of the prediction and of `p(U)` at the operating point.
 
     The outputs must be labelled. A summary of adaptive smoothing has no "p(y)", because the sum of all scores
@@ -26,7 +26,7 @@ def reliability(mixture: GatedMixture, outputs: Outputs, *, bins: int = 15) -> d
     p_unseen = gate_belief(summary.gate_score, point.threshold, point.softness)
     if mixture.hard:
         p_unseen = (p_unseen > 0.5).astype(np.float64)
-    curves = {"p(U)": calibration(p_unseen, ~summary.is_seen, bins=bins)}
+    curves = {"p(U)": calibration(p_unseen, ~summary.is_seen)}
     unseen = mixture.takes_for_unseen(summary)
     own = np.where(unseen, p_unseen, 1 - p_unseen)
     best = np.where(unseen, *reversed(summary.best(mixture.smoothing)))
@@ -42,7 +42,7 @@ def reliability(mixture: GatedMixture, outputs: Outputs, *, bins: int = 15) -> d
     else:
         probability = own * ((1 - point.prior_weight) * best + point.prior_weight / n_classes)
     correct = mixture.predict(summary) == summary.labels
-    return {"p(y)": calibration(np.minimum(probability, 1), correct, bins=bins), **curves}
+    return {"p(y)": calibration(np.minimum(probability, 1), correct), **curves}
 
 
 def plot_reliability(curves: Mapping[str, Calibration], *, title: str = "") -> Figure:

@@ -142,7 +142,7 @@ class TestLooks:
         assert figure.get_figwidth() <= 11
 
     def test_nothing_is_cut_off(self, panel):
-        figure = plot_planes([panel], title="a title of the whole figure")
+        figure = plot_planes([panel])
         (legend,) = figure.legends
         renderer = FigureCanvasAgg(figure).get_renderer()
         for box in (figure.axes[0].get_tightbbox(renderer), legend.get_window_extent(renderer)):

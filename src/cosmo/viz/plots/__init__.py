@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib
-from matplotlib.backend_bases import RendererBase
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from cosmo._core.files import write_atomic
@@ -50,15 +48,6 @@ def ignore_missing_glyphs() -> Iterator[None]:
         yield
 
 
-def freeze_layout(figure: Figure) -> RendererBase:
-    """Compute the layout and fix it, so that pixel positions stay valid; return the renderer."""
-    canvas = FigureCanvasAgg(figure)
-    with ignore_missing_glyphs():
-        figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    return canvas.get_renderer()  # type: ignore[no-untyped-call]
-
-
 def shorten(name: object, width: int = 24) -> str:
     """Return a name on one line, its middle omitted beyond `width` characters."""
     text = " ".join(str(name).split())
@@ -68,13 +57,13 @@ def shorten(name: object, width: int = 24) -> str:
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 
 
-def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> tuple[Path, Path]:
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Write a figure as `path` + ".png" and `path` + ".svg", the same bytes each time; return both paths."""
     target = Path(path)
     files = target.with_name(f"{target.name}.png"), target.with_name(f"{target.name}.svg")
     png, svg = io.BytesIO(), io.BytesIO()
     with ignore_missing_glyphs(), matplotlib.rc_context({"svg.hashsalt": "cosmo"}):
-        figure.savefig(png, format="png", dpi=dpi, metadata={"Software": None})
+        figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
     for file, content in zip(files, (png, svg), strict=True):
         write_atomic(file, content.getvalue())

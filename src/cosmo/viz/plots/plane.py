@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -18,7 +19,7 @@ from cosmo.evaluation.compare import published_numbers
 from cosmo.evaluation.run import Evaluation
 from cosmo.metrics.accuracy import GZSLScores, harmonic_mean
 from cosmo.mixture.curve import CurvePoint, SeenUnseenCurve
-from cosmo.viz.plots import LINES, Line, freeze_layout, shorten
+from cosmo.viz.plots import LINES, Line, ignore_missing_glyphs, shorten
 
 Kind = Literal["non-generative", "generative"]
 """Groups of published methods, as in the column `kind` of `published_numbers`."""
@@ -81,7 +82,7 @@ def published_points(dataset: str, *, leave_out: Iterable[str] = ()) -> list[Pub
     ]
 
 
-def plot_planes(panels: Sequence[PlanePanel], *, title: str = "") -> Figure:
+def plot_planes(panels: Sequence[PlanePanel]) -> Figure:
     """Draw the seen-unseen plane of each data set: curves, operating points, published methods.
 
     Across: Acc_tr, up: Acc_ts, in percent, from zero. Lines are exact curves, squares the points chosen on
@@ -105,9 +106,11 @@ def plot_planes(panels: Sequence[PlanePanel], *, title: str = "") -> Figure:
         figure.legend(
             handles=handles, loc="outside lower center", ncols=1 + columns, fontsize=8, frameon=False
         )
-    if title:
-        figure.suptitle(title, parse_math=False)
-    freeze_layout(figure)
+    # Drawn once, so that pixel positions of the names stay valid.
+    FigureCanvasAgg(figure)
+    with ignore_missing_glyphs():
+        figure.draw_without_rendering()
+    figure.set_layout_engine("none")
     for axes, panel, drawn in zip(places, panels, curves, strict=False):
         _label_published(axes, panel, drawn)
     return figure
