@@ -206,13 +206,13 @@ class TestSources:
 
     def test_a_run(self):
         live = self.live("cosmo-runs/old")
-        assert (live.title, live.has_samples) == ("old", False)
+        assert (live.title, live._samples) == ("old", None)
         page = live.page({"api": "/api"})
         assert read_view(page)["title"] == "old"
 
     def test_a_run_on_samples(self):
         live = self.live("cosmo-runs/old", "test.npz")
-        assert live.has_samples
+        assert live._samples is not None
         assert read_view(live.page({}))["kind"] == "studio"
 
     def test_a_run_whose_report_is_older(self, tmp_path, folder):

@@ -99,7 +99,7 @@ def _blocked():
 class TestConnection:
     @pytest.fixture(autouse=True)
     def collected(self):
-        """Collect clients that failed to connect: collected while another starts, they wait for its lock for ever."""
+        """Collect clients that failed to connect; while another starts, they wait for its lock for ever."""
         yield
         gc.collect()
 

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from cosmo.paper.document import Picture, Section, as_html, as_markdown, findings, text_tables
-from cosmo.paper.tables import TABLES, fill
+from cosmo.paper.tables import TABLES, Selection, fill
 from cosmo.viz.plots import save_figure
 from cosmo.viz.text import TextTable
 
@@ -32,7 +32,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def frame(runner):
-    return fill("main", runner, ["CUB", "AWA1"], experts=["LAGO"], sources=["predictions"])
+    return fill("main", runner, Selection(["CUB", "AWA1"], experts=["LAGO"], sources=["predictions"]))
 
 
 def cells(table):
@@ -63,7 +63,9 @@ class TestTextTables:
             assert row[f"Δ {title}"] == f"{one.value - one.published:+.1f}"
 
     def test_an_ablation_names_its_expert(self, runner):
-        frame = fill("smoothing", runner, ["CUB"], experts=["LAGO", "f-CLSWGAN"], sources=["predictions"])
+        frame = fill(
+            "smoothing", runner, Selection(["CUB"], experts=["LAGO", "f-CLSWGAN"], sources=["predictions"])
+        )
         assert [table.title for table in text_tables(frame)[0]] == [
             "CUB, LAGO, from the authors' predictions"
         ]

@@ -14,12 +14,13 @@ from cosmo.paper.reproduce import (
     draw_walkthrough,
 )
 from cosmo.paper.runner import Runner, find_inputs
-from cosmo.paper.tables import TABLES
+from cosmo.paper.tables import TABLES, Selection
 from cosmo.paper.trials import Missing, Trial, fitted
 
 
 def reproduce(runner, out, names, **options):
-    made = Reproduction(runner, out, ["AWA1", "CUB"], ["LAGO"], ["predictions", "scores"], **options)
+    selected = Selection(["AWA1", "CUB"], ["LAGO"], ["predictions", "scores"])
+    made = Reproduction(runner, out, selected, **options)
     return {section.name: section for section in made.sections(names)}
 
 
@@ -60,16 +61,18 @@ class TestSections:
         assert text in sections["smoothing"].text
 
     def test_neither_expert_nor_source(self, runner, tmp_path):
-        (section,) = Reproduction(runner, tmp_path, ["CUB"], ["RN"], ["predictions"]).sections(["ausuc"])
+        (section,) = Reproduction(runner, tmp_path, Selection(["CUB"], ["RN"], ["predictions"])).sections(
+            ["ausuc"]
+        )
         assert section.missing == ["an expert or source of this table"]
         assert list((tmp_path / "tables").iterdir()) == []
-        made = Reproduction(runner, tmp_path, ["CUB"], ["LAGO"], ["scores"])
+        made = Reproduction(runner, tmp_path, Selection(["CUB"], ["LAGO"], ["scores"]))
         for section in made.sections(["planes", "walkthrough"]):
             assert section.missing == ["a source of these figures"]
             assert section.pictures == []
 
     def test_experts_of_planes_are_trained_in_parallel(self, runner, tmp_path):
-        made = Reproduction(runner, tmp_path, ["CUB", "SUN"], ["LAGO"])
+        made = Reproduction(runner, tmp_path, Selection(["CUB", "SUN"], ["LAGO"]))
         assert [trial.case for trial in made._trials("planes")] == [
             (dataset, "LAGO", source) for dataset in ("CUB", "SUN") for source in ("predictions", "features")
         ]
@@ -77,7 +80,7 @@ class TestSections:
 
 class TestView:
     def test_planes(self, runner, sections, tmp_path):
-        made = Reproduction(runner, tmp_path, ["AWA1", "CUB"], ["LAGO"], ["predictions"])
+        made = Reproduction(runner, tmp_path, Selection(["AWA1", "CUB"], ["LAGO"], ["predictions"]))
         awa, cub = made.view("cosmo paper all")["sets"]
         assert (awa["name"], cub["name"]) == ("AWA1", "CUB")
         for one in (awa, cub):
@@ -89,14 +92,14 @@ class TestView:
         assert [fact[0] for fact in cub["facts"]] == ["from the authors' predictions"]
 
     def test_an_expert_from_two_sources(self, runner, tmp_path):
-        both = Reproduction(runner, tmp_path, ["CUB"], ["LAGO"], ["predictions", "features"])
+        both = Reproduction(runner, tmp_path, Selection(["CUB"], ["LAGO"], ["predictions", "features"]))
         cases = [("LAGO", "predictions"), ("LAGO", "features")]
         ways = both._ways("CUB", "LAGO", "predictions", cases)
         assert ways[0].name == "COSMO + LAGO (the authors' predictions)"
 
     def test_nothing_was_computed(self, runner, tmp_path):
         fresh = Runner(runner.holdings, runner.cache)
-        assert Reproduction(fresh, tmp_path, ["CUB"]).view("cosmo paper splits") is None
+        assert Reproduction(fresh, tmp_path, Selection(["CUB"])).view("cosmo paper splits") is None
 
 
 def texts(figure):
@@ -136,7 +139,7 @@ class TestWalkthrough:
 
 class TestPlanes:
     def test_curves_and_published_points(self, runner):
-        words = texts(draw_planes(runner, ["CUB", "SUN"], "LAGO", "predictions"))
+        words = texts(draw_planes(runner, Selection(["CUB", "SUN"]), "LAGO", "predictions"))
         for name in ("COSMO + LAGO", "CS + LAGO", "ESZSL", "SUN (published points only)"):
             assert name in words
 

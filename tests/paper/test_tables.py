@@ -8,7 +8,7 @@ from cosmo.classifier.ways import WAYS
 from cosmo.evaluation.compare import published_numbers
 from cosmo.evaluation.run import CALIBRATED
 from cosmo.paper.runner import DATASETS, EXPERTS, Holding, Runner, find_inputs
-from cosmo.paper.tables import TABLES, fill, trials
+from cosmo.paper.tables import TABLES, Selection, fill, trials
 from cosmo.paper.trials import Trial
 
 LAGO = {"experts": ["LAGO"], "sources": ["predictions"]}
@@ -62,18 +62,18 @@ class TestDeclared:
 class TestTrials:
     @pytest.mark.parametrize("name", TABLES)
     def test_expert_and_source(self, name):
-        found = trials(name, ["CUB"], **LAGO)
+        found = trials(name, Selection(["CUB"], **LAGO))
         assert bool(found) == ("predictions" in TABLES[name].sources)
         assert {(trial.expert, trial.source) for trial in found} <= {("LAGO", "predictions")}
 
     def test_data_sets_and_other_experts(self):
-        assert len(trials("gating", ["CUB", "SUN"], sources=["features"])) == 2 * 2 * 6
-        found = trials("gating", ["glyphs"], experts=["ESZSL"], sources=["features"])
+        assert len(trials("gating", Selection(["CUB", "SUN"], sources=["features"]))) == 2 * 2 * 6
+        found = trials("gating", Selection(["glyphs"], experts=["ESZSL"], sources=["features"]))
         assert [trial.expert for trial in found] == ["ESZSL"] * 6
-        assert trials("ausuc", ["CUB"], experts=["RN"]) == []
+        assert trials("ausuc", Selection(["CUB"], experts=["RN"])) == []
 
     def test_rows_of_published_predictions_only(self):
-        found = trials("main", ["CUB"], experts=["f-CLSWGAN"])
+        found = trials("main", Selection(["CUB"], experts=["f-CLSWGAN"]))
         assert [(trial.source, trial.rule) for trial in found] == [
             ("features", "alone"),
             ("predictions", "alone"),
@@ -84,17 +84,19 @@ class TestTrials:
         ]
 
     def test_rows_about_the_search(self):
-        found = trials("search", ["CUB"], experts=["LAGO"], search="authors")
+        found = trials("search", Selection(["CUB"], experts=["LAGO"], search="authors"))
         assert {trial.search for trial in found} == {"exact", "authors", "textbook"}
         searches = {
-            trial.search for trial in trials("main", ["CUB"], search="authors") if trial.rule != CALIBRATED
+            trial.search
+            for trial in trials("main", Selection(["CUB"], search="authors"))
+            if trial.rule != CALIBRATED
         }
         assert searches == {"authors"}
 
 
 @pytest.fixture(scope="module")
 def main(runner):
-    return fill("main", runner, ["AWA1", "SUN", "CUB"], **LAGO)
+    return fill("main", runner, Selection(["AWA1", "SUN", "CUB"], **LAGO))
 
 
 @pytest.fixture
@@ -142,7 +144,7 @@ class TestFill:
             ("f-CLSWGAN", "AWA"),
             ("cycle-(U)WGAN", "AWA"),
         }
-        frame = fill("main", nothing, DATASETS).set_index(["dataset", "row", "metric"])
+        frame = fill("main", nothing, Selection(DATASETS)).set_index(["dataset", "row", "metric"])
         for one in wrong.itertuples():
             dataset = "AWA1" if one.dataset == "AWA" else one.dataset
             row = frame.loc[[(dataset, one.method, one.metric)]].iloc[0]
@@ -152,12 +154,12 @@ class TestFill:
     def test_all_that_is_printed_is_shown(self, nothing):
         numbers = published_numbers()
         for name in TABLES:
-            frame = fill(name, nothing, DATASETS)
+            frame = fill(name, nothing, Selection(DATASETS))
             frame = frame[frame["published"].notna()].drop_duplicates(["dataset", "row", "metric"])
             assert len(frame) == (numbers["table"] == name).sum()
 
     def test_printed_ablations_are_lagos(self, runner):
-        frame = fill("combination", runner, ["CUB"], sources=["predictions"])
+        frame = fill("combination", runner, Selection(["CUB"], sources=["predictions"]))
         known = frame.groupby("expert")["published"].count()
         assert known.to_dict() == {"LAGO": 5, "f-CLSWGAN": 0}
         assert {*frame.loc[frame["expert"] == "f-CLSWGAN", "missing"]} == {
@@ -166,7 +168,7 @@ class TestFill:
 
     def test_validation_and_test_accuracies_are_not_mixed_up(self, runner):
         gates, whole = (
-            fill(name, runner, ["CUB"], **LAGO).set_index(["row", "metric"])["value"]
+            fill(name, runner, Selection(["CUB"], **LAGO)).set_index(["row", "metric"])["value"]
             for name in ("gating", "combination")
         )
         found = runner.result(Trial("CUB", "LAGO", "predictions", "CB-Gating-3"))
@@ -175,7 +177,7 @@ class TestFill:
 
     def test_no_published_grid(self, release, cache):
         runner = Runner({"own": Holding("own", release / "xlsa17" / "CUB", "res101")}, cache)
-        frame = fill("main", runner, ["own"], experts=["ESZSL"], search="authors")
+        frame = fill("main", runner, Selection(["own"], experts=["ESZSL"], search="authors"))
         needs = frame.drop_duplicates("row").set_index("row")["missing"]
         grid = "a published grid for own"
         assert needs.to_dict() == {"ESZSL": "", "COSMO + ESZSL": grid, "COSMO + ESZSL, calibrated": ""}
@@ -187,5 +189,5 @@ class TestFill:
             raise MissingExtra("networks take PyTorch")
 
         monkeypatch.setattr(module, "require", absent)
-        frame = fill("main", runner, ["CUB"], experts=["DEM"])
+        frame = fill("main", runner, Selection(["CUB"], experts=["DEM"]))
         assert {*frame["missing"]} == {"networks take PyTorch"}

@@ -5,7 +5,7 @@ import pytest
 from cosmo._core.cache import Cache
 from cosmo.paper.reproduce import draw_splits
 from cosmo.paper.runner import Runner, find_inputs
-from cosmo.paper.tables import fill
+from cosmo.paper.tables import Selection, fill
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def wide(frame, column):
 
 @pytest.fixture(scope="module")
 def table(runner):
-    return fill("main", runner, ["CUB", "AWA1"], sources=["predictions"], search="authors")
+    return fill("main", runner, Selection(["CUB", "AWA1"], sources=["predictions"], search="authors"))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_the_rest_takes_features(table, dataset):
 
 @pytest.mark.parametrize("search", ["exact", "authors"])
 def test_area_under_the_curve(runner, search):
-    frame = fill("ausuc", runner, ["CUB", "AWA1"], sources=["predictions"], search=search)
+    frame = fill("ausuc", runner, Selection(["CUB", "AWA1"], sources=["predictions"], search=search))
     found = wide(frame, "value")["ausuc"]
     assert found["AWA1", "LAGO"] == pytest.approx(43.4, abs=0.1)
     assert found["CUB", "f-CLSWGAN"] == pytest.approx(34.5, abs=0.1)
@@ -69,7 +69,7 @@ def test_area_under_the_curve(runner, search):
 
 
 def test_exact_search_is_not_worse_on_validation(runner):
-    frame = fill("search", runner, ["CUB", "AWA1"]).query("metric == 'val_acc_h'")
+    frame = fill("search", runner, Selection(["CUB", "AWA1"])).query("metric == 'val_acc_h'")
     found = frame.pivot(index=["dataset", "expert"], columns="row", values="value")
     assert found.shape[0] == 4
     assert (found["CS, exact"] >= found["CS, authors"]).all()

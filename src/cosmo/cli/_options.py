@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -68,6 +69,16 @@ def command_line(command: str, *words: str, **options: Any) -> str:
         values = value if isinstance(value, list) else [] if value is True else [str(value)]
         parts += [f"--{name}", *map(shlex.quote, values)]
     return " ".join(parts)
+
+
+def add_output_options(parser: argparse.ArgumentParser, out: str) -> None:
+    """Add --cache, --out, --write and -q, for commands that compare experts."""
+    add = group(parser, "output")
+    add("--cache", default=CACHE, metavar="DIR",
+        help="folder for the predictions of trained experts (default %(default)s)")  # fmt: skip
+    add("--out", metavar="DIR", help=out)
+    add("--write", metavar="FILE", help="write the tables as Markdown, too")
+    add_quiet(add)
 
 
 def output_folder(args: argparse.Namespace, suffix: str = "") -> Path:
@@ -158,7 +169,7 @@ def add_expert_options(parser: argparse.ArgumentParser, *, unseen: bool = True) 
 
 
 def add_chosen_experts(add: Add) -> None:
-    """Add --unseen, --seen and --budget, for commands that can choose experts by themselves."""
+    """Add --unseen, --seen, --budget and --method, for commands that can choose experts by themselves."""
     add("--unseen", type=_or_auto(make_unseen_expert), metavar="NAME",
         help="zero-shot expert, such as lago or lago:variant=k-soft, or auto: the best of some on held-out "
         "classes (default: auto, if --seen is not given)")  # fmt: skip
@@ -168,6 +179,9 @@ def add_chosen_experts(add: Add) -> None:
         "not given)")  # fmt: skip
     add("--budget", type=seconds, metavar="TIME",
         help="computation for the candidates of auto, such as 60s or 2min (default 60s)")  # fmt: skip
+    add("--method", choices=list(METHODS),
+        help="how experts and gate are combined: calibrated probabilities, or as in the paper (default: "
+        "calibrated)")  # fmt: skip
 
 
 def seconds(text: str) -> float:
@@ -181,13 +195,6 @@ def seconds(text: str) -> float:
     if not 0 <= value < float("inf"):
         raise ValueError(text)
     return value
-
-
-def add_method(add: Add) -> None:
-    """Add --method."""
-    add("--method", choices=list(METHODS),
-        help="how experts and gate are combined: calibrated probabilities, or as in the paper (default: "
-        "calibrated)")  # fmt: skip
 
 
 def expert_name(text: str, make: Callable[[str], Any] = make_unseen_expert) -> str:
@@ -218,25 +225,17 @@ def load_dataset(
     seed: int | None = None,
 ) -> GZSLDataset:
     """Return the data set, with original attributes if they are wanted or the expert needs them."""
-
-    def read(original: bool) -> GZSLDataset:
-        return read_xlsa17(
-            args.dataset,
-            features=args.features,
-            descriptions=args.descriptions if descriptions is None else descriptions,
-            attributes=args.attributes,
-            original=original,
-        )
-
     if args.dataset == "glyphs":
         dataset = load_glyphs(seed=args.seed if seed is None else seed)
-    elif original or not expert.as_recorded:
-        dataset = read(original)
     else:
+        names = {"features": args.features, "descriptions": descriptions or args.descriptions}
+        read = partial(read_xlsa17, args.dataset, **names, attributes=args.attributes)
         try:
-            dataset = read(True)
+            dataset = read(original=original or expert.as_recorded)
         except DataError:
-            dataset = read(False)  # the expert raises an error if it cannot use them
+            if original or not expert.as_recorded:
+                raise
+            dataset = read()  # the expert raises an error if it cannot use them
     return dataset.with_roots() if args.roots else dataset
 
 

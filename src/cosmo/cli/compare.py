@@ -61,13 +61,8 @@ def parser() -> argparse.ArgumentParser:
         help="zero-shot experts; 'all' (default): those that generate no features, and four variants of "
         "LAGO; 'generative': the others, which take longer")  # fmt: skip
     _options.add_worker_options(options, "experts trained at the same time")
-    add = _options.group(options, "output")
-    add("--cache", default=_options.CACHE, metavar="DIR",
-        help="folder for the predictions of trained experts (default %(default)s)")  # fmt: skip
-    add("--out", metavar="DIR",
-        help="folder for compare.csv and report.html (default cosmo-runs/DATASET-compare)")  # fmt: skip
-    add("--write", metavar="FILE", help="write the tables as Markdown, too")
-    _options.add_quiet(add)
+    out = "folder for compare.csv and report.html (default cosmo-runs/DATASET-compare)"
+    _options.add_output_options(options, out)
     return options
 
 

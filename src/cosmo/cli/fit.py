@@ -62,7 +62,6 @@ def parser() -> argparse.ArgumentParser:
         help="without samples: predict the nearest description, by an encoder of both")  # fmt: skip
     add = _options.group(options, "experts and gates")
     _options.add_chosen_experts(add)
-    _options.add_method(add)
     add("--gate", choices=list(GATES), metavar="NAME",
         help="gate of the paper's method (default: confidence)")  # fmt: skip
     add("--seed", type=int, help="seed of the validation split (default 0)")

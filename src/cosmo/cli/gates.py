@@ -48,12 +48,7 @@ def parser() -> argparse.ArgumentParser:
     add("--folds", type=int, default=3, metavar="K",
         help="fit the confidence and evidence gates also on K hold-out rounds, so that every seen class is "
         "held out once (default %(default)s; 1: do not)")  # fmt: skip
-    add = _options.group(options, "output")
-    add("--cache", default=_options.CACHE, metavar="DIR",
-        help="folder for the predictions of trained experts (default %(default)s)")  # fmt: skip
-    add("--out", metavar="DIR", help="folder to write to (default cosmo-runs/DATASET)")
-    add("--write", metavar="FILE", help="write the tables as Markdown, too")
-    _options.add_quiet(add)
+    _options.add_output_options(options, "folder to write to (default cosmo-runs/DATASET)")
     return options
 
 

@@ -13,6 +13,7 @@ from cosmo.cli._progress import PlainConsole, progress
 from cosmo.paper.document import Section, as_html, as_markdown
 from cosmo.paper.reproduce import PARTS, Reproduction
 from cosmo.paper.runner import DATASETS, EXPERTS, Runner, find_inputs
+from cosmo.paper.tables import Selection
 from cosmo.paper.trials import SEARCHES, SOURCES
 from cosmo.viz.page import render_page
 
@@ -106,7 +107,8 @@ def run(args: argparse.Namespace) -> int:
     with progress(quiet=args.quiet, hidden="cosmo.classifier") as step:
         step("training experts")
         runner = Runner(inputs, Cache(args.cache), workers=workers, report=step.report)
-        reproduction = Reproduction(runner, out, datasets, args.expert, args.source, args.search, args.sample)
+        selected = Selection(datasets, args.expert, args.source, args.search)
+        reproduction = Reproduction(runner, out, selected, args.sample)
         sections = reproduction.sections(parts)
         write_atomic(out / "paper.md", as_markdown(sections, command, pictures=Path("figures")).encode())
         view = reproduction.view(command)

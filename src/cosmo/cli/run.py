@@ -66,7 +66,6 @@ def parser() -> argparse.ArgumentParser:
         "`cosmo experts`) use them anyway")  # fmt: skip
     add = _options.group(options, "experts and gates")
     _options.add_chosen_experts(add)
-    _options.add_method(add)
     add("--gate", default="confidence", choices=list(GATES), metavar="NAME",
         help="gate of the rows CB-Gating and COSMO (default %(default)s)")  # fmt: skip
     add("--smoothing", default="adaptive", choices=list(SMOOTHINGS),

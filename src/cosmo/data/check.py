@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2
+from sklearn.neighbors import NearestNeighbors
 
 from cosmo._core.validation import as_class_index, check_features
 from cosmo.data.dataset import ItemError, listed
@@ -291,7 +292,7 @@ def _near_copies(rows: NDArray[Any], test: NDArray[Any]) -> Iterator[Leak]:
     scaled = rows * scale
     sample = np.sort(generator.permutation(len(rows))[:_NEIGHBOUR_ROWS])
     tested = np.sort(generator.permutation(len(test))[:_NEIGHBOUR_ROWS])
-    usual = np.median(_nearest(scaled[sample], scaled, exclude=sample))
+    usual = np.median(_nearest(scaled[sample], scaled, 2))  # The first is the row itself.
     distance = _nearest(test[tested] * scale, scaled)
     near = (distance < _NEAR * usual) & (distance > 0)  # equal rows are reported elsewhere
     if near.any():
@@ -301,20 +302,11 @@ def _near_copies(rows: NDArray[Any], test: NDArray[Any]) -> Iterator[Leak]:
                    "too high; keep copies in one part")  # fmt: skip
 
 
-def _nearest(
-    rows: NDArray[Any], known: NDArray[Any], exclude: NDArray[np.intp] | None = None
-) -> NDArray[np.float64]:
-    """Return the distance of each row to the nearest row of `known`, except row `exclude`."""
-    norms = np.square(known).sum(axis=1)
-    nearest = np.empty(len(rows), dtype=np.intp)
-    for start in range(0, len(rows), 256):
-        squares = norms - 2 * rows[start : start + 256] @ known.T
-        if exclude is not None:
-            excluded = exclude[start : start + 256]
-            squares[np.arange(len(excluded)), excluded] = np.inf
-        nearest[start : start + 256] = squares.argmin(axis=1)
-    # The expanded square is too coarse for near copies; this distance is exact.
-    return np.asarray(np.linalg.norm(rows.astype(np.float64) - known[nearest], axis=1))
+def _nearest(rows: NDArray[Any], known: NDArray[Any], k: int = 1) -> NDArray[np.float64]:
+    """Return the distance of each row to the k-th nearest row of `known`."""
+    places = NearestNeighbors(n_neighbors=k).fit(known).kneighbors(rows, return_distance=False)[:, -1]
+    # Distances of the search are too coarse for near copies; these are exact.
+    return np.asarray(np.linalg.norm(rows.astype(np.float64) - known[places], axis=1))
 
 
 def _averages_of_test_rows(

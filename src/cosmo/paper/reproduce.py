@@ -22,8 +22,8 @@ from cosmo.data.splits import Protocol, authors_hold_out
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.paper.document import SOURCE_NAMES, Picture, Section, findings, text_tables
 from cosmo.paper.runner import Runner
-from cosmo.paper.tables import TABLES, fill, trials
-from cosmo.paper.trials import SOURCES, Missing, Search, Source, Trial, fitted
+from cosmo.paper.tables import TABLES, Selection, fill, trials
+from cosmo.paper.trials import SOURCES, Missing, Source, Trial, fitted
 from cosmo.viz.page import paper_view
 from cosmo.viz.page.sets import Way
 from cosmo.viz.plots import save_figure
@@ -48,16 +48,12 @@ _REPLACED_POINTS = {"LAGO": ("LAGO", "CS + LAGO"), "f-CLSWGAN": ("f-CLSWGAN*",)}
 class Reproduction:
     """Parts of the paper to reproduce, and the folder to write them to: `tables/` and `figures/` in it.
 
-    `experts` and `sources` restrict the tables. `sample` is the test sample of the walk-through, by default
-    one that smoothing corrects.
+    `sample` is the test sample of the walk-through, by default one that smoothing corrects.
     """
 
     runner: Runner
     out: Path
-    datasets: Sequence[str]
-    experts: Sequence[str] | None = None
-    sources: Sequence[Source] | None = None
-    search: Search = "exact"
+    selected: Selection
     sample: int | None = None
     frames: list[pd.DataFrame] = field(default_factory=list)
 
@@ -81,20 +77,15 @@ class Reproduction:
     def _trials(self, name: str) -> list[Trial]:
         """Return the trials that a part needs in any case."""
         if name in TABLES:
-            return trials(name, self.datasets, experts=self.experts, sources=self.sources, search=self.search)
+            return trials(name, self.selected)
         if name == "planes":
-            return [Trial(dataset, *case, "COSMO") for dataset in self.datasets for case in self._cases()]
+            return [
+                Trial(dataset, *case, "COSMO") for dataset in self.selected.datasets for case in self._cases()
+            ]
         return []
 
     def _table(self, name: str) -> Section:
-        frame = fill(
-            name,
-            self.runner,
-            self.datasets,
-            experts=self.experts,
-            sources=self.sources,
-            search=self.search,
-        )
+        frame = fill(name, self.runner, self.selected)
         table = TABLES[name]
         if not len(frame):
             return Section(name, table.title, table.caption, missing=["an expert or source of this table"])
@@ -123,8 +114,8 @@ class Reproduction:
         """Return expert and source of each figure, published predictions first."""
         return [
             (expert, source)
-            for expert in self.experts or ("LAGO", "f-CLSWGAN")
-            for source in self.sources or ("predictions", "features")
+            for expert in self.selected.experts or ("LAGO", "f-CLSWGAN")
+            for source in self.selected.sources or ("predictions", "features")
             if source != "scores"
         ]
 
@@ -133,7 +124,7 @@ class Reproduction:
         for expert, source in self._cases():
             drawn, needs = self._draw(
                 f"planes-{expert}-{source}",
-                partial(draw_planes, self.runner, self.datasets, expert, source, search=self.search),
+                partial(draw_planes, self.runner, self.selected, expert, source),
                 f"{expert}, from {source}",
             )
             pictures += drawn
@@ -146,7 +137,7 @@ class Reproduction:
 
     def view(self, command: str) -> dict[str, Any] | None:
         """Return the interactive planes of the sections, for `render_page`; None without curves."""
-        sets = [found for dataset in self.datasets if (found := self._plane(dataset)) is not None]
+        sets = [found for dataset in self.selected.datasets if (found := self._plane(dataset)) is not None]
         return paper_view(sets, command) if sets else None
 
     def _plane(self, dataset: str) -> dict[str, Any] | None:
@@ -190,7 +181,7 @@ class Reproduction:
         ways = []
         for name, rule in _PLANE_RULES.items():
             try:
-                found = fitted(Trial(dataset, expert, source, rule, self.search), validation)
+                found = fitted(Trial(dataset, expert, source, rule, self.selected.search), validation)
             except Missing:  # a grid of the authors
                 continue
             ways.append(Way(name.format(family), found, test, validation, family))
@@ -202,7 +193,7 @@ class Reproduction:
             "with smoothing (paper, supplement A)."
         )
         pictures, missing = [], [] if self._cases() else ["a source of these figures"]
-        for dataset in self.datasets:
+        for dataset in self.selected.datasets:
             for expert, source in self._cases():
                 drawn, needs = self._draw(
                     f"walkthrough-{dataset}-{expert}",
@@ -217,7 +208,7 @@ class Reproduction:
 
     def _splits(self) -> Section:
         pictures, missing = [], []
-        for dataset in self.datasets:
+        for dataset in self.selected.datasets:
             drawn, needs = self._draw(
                 f"splits-{dataset}", partial(draw_splits, self.runner, dataset), f"Splits of {dataset}"
             )
@@ -235,20 +226,18 @@ def _fit(runner: Runner, trial: Trial) -> tuple[Combination, ExpertOutputs]:
     return fitted(trial, validation), test
 
 
-def draw_planes(
-    runner: Runner, datasets: Sequence[str], expert: str, source: Source, *, search: Search = "exact"
-) -> Figure:
+def draw_planes(runner: Runner, selected: Selection, expert: str, source: Source) -> Figure:
     """Draw the seen-unseen plane of each data set for one expert; raise `Missing` if there is nothing.
 
     Curves that cannot be computed are left out. Data sets without any curve are drawn with published points
     only, for the authors' predictions.
     """
     panels, needs = [], []
-    for dataset in datasets:
+    for dataset in selected.datasets:
         curves, chosen = {}, {}
         for name, rule in _PLANE_RULES.items():
             try:
-                fit, test = _fit(runner, Trial(dataset, expert, source, rule, search))
+                fit, test = _fit(runner, Trial(dataset, expert, source, rule, selected.search))
             except (Missing, MissingExtra) as error:
                 needs.append(str(error))
                 continue

@@ -199,46 +199,38 @@ TABLES = {
 """The paper's tables, and two that explain them."""
 
 
-def _rows(
-    name: str,
-    datasets: Sequence[str],
-    experts: Sequence[str] | None,
-    sources: Sequence[Source] | None,
-    search: Search,
-) -> Iterator[tuple[Row, Trial]]:
+@dataclass(frozen=True)
+class Selection:
+    """Which trials are made: data sets, experts and sources (None: those of each table), and the search."""
+
+    datasets: Sequence[str]
+    experts: Sequence[str] | None = None
+    sources: Sequence[Source] | None = None
+    search: Search = "exact"
+
+
+def _rows(name: str, selected: Selection) -> Iterator[tuple[Row, Trial]]:
     """Yield every row of a table with its trial."""
+    experts, sources = selected.experts, selected.sources
     table = TABLES[name]
-    for dataset, default in product(datasets, (experts or table.experts) if table.experts else ("",)):
+    for dataset, default in product(
+        selected.datasets, (experts or table.experts) if table.experts else ("",)
+    ):
         for row in table.rows:
             expert = row.expert or default
             if experts is not None and expert not in experts:
                 continue
             for source in table.sources:
                 if source in row.sources and (sources is None or source in sources):
-                    yield row, Trial(dataset, expert, source, row.rule, row.search or search)
+                    yield row, Trial(dataset, expert, source, row.rule, row.search or selected.search)
 
 
-def trials(
-    name: str,
-    datasets: Sequence[str],
-    *,
-    experts: Sequence[str] | None = None,
-    sources: Sequence[Source] | None = None,
-    search: Search = "exact",
-) -> list[Trial]:
+def trials(name: str, selected: Selection) -> list[Trial]:
     """Return the trials of a table."""
-    return [trial for _, trial in _rows(name, datasets, experts, sources, search)]
+    return [trial for _, trial in _rows(name, selected)]
 
 
-def fill(
-    name: str,
-    runner: Runner,
-    datasets: Sequence[str],
-    *,
-    experts: Sequence[str] | None = None,
-    sources: Sequence[Source] | None = None,
-    search: Search = "exact",
-) -> pd.DataFrame:
+def fill(name: str, runner: Runner, selected: Selection) -> pd.DataFrame:
     """Return the figures of a table, one per row, ours beside the published ones.
 
     Figures are in percent, `low` and `high` the 95 % interval; `published` is corrected where the paper has a
@@ -250,7 +242,7 @@ def fill(
     known = published.to_dict("index")
     nan = float("nan")
     figures: list[dict[str, Any]] = []
-    for row, trial in _rows(name, datasets, experts, sources, search):
+    for row, trial in _rows(name, selected):
         missing, result = "", {}
         try:
             result = runner.result(trial)

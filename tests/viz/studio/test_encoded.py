@@ -48,7 +48,7 @@ def text_model():
 def test_a_model_of_texts(text_model, open_browser, tmp_path):
     live = LiveModel(text_model)
     browser = open_browser(live)
-    assert (live.takes, live.described_by, live.attributes) == ("text", "words", None)
+    assert (live.takes, live.attributes) == ("text", None)
     record = browser.post(PREDICT, json={"text": " play the piano\n"}).json()
     assert record["answer"] == text_model.predict(["play the piano"])[0]
     for text, reason in (

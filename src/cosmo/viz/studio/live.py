@@ -135,11 +135,6 @@ class LiveModel:
         return len(self._loaded.model.cosmo.seen_classes_)
 
     @property
-    def has_samples(self) -> bool:
-        """Whether new classes can be measured."""
-        return self._samples is not None
-
-    @property
     def takes(self) -> str:
         """Kind of a sample: "text", "images" or "features"."""
         return kind_of(self._loaded.model)
@@ -151,14 +146,9 @@ class LiveModel:
         return "unseen_share" if calibrated else "threshold"
 
     @property
-    def described_by(self) -> str:
-        """Kind of a class description: "words" or "numbers"."""
-        return "numbers" if self._loaded.model.texts is None else "words"
-
-    @property
     def attributes(self) -> list[str] | None:
         """Names of the numbers that describe a class; None if words do."""
-        if self.described_by == "words":
+        if self._loaded.model.texts is not None:
             return None
         columns = self._loaded.model.cosmo.experts_.descriptions.columns
         return ["::".join(map(str, name)) if columns.nlevels > 1 else str(name) for name in columns]
@@ -304,9 +294,9 @@ class LiveModel:
             **live,
             "takes": self.takes,
             "features": self.n_features,
-            "described_by": self.described_by,
+            "described_by": "numbers" if self._loaded.model.texts is None else "words",
             "attributes": self.attributes,
-            "samples": self.has_samples,
+            "samples": self._samples is not None,
             "discovers": self.can_discover,
             "kept": self.added,
             "point": self.point,
