@@ -1,5 +1,7 @@
 """Groups of rejected samples, and the classes that they become."""
 
+import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +65,29 @@ def test_command_writes_files_that_classes_takes(fruit, tmp_path, capsys):
     assert (changed.predict(X[rows]) == first).mean() > 0.8
     assert main(["discover", str(path), str(samples), "--add", "nothing", "-q"]) == 2
     assert "there is no group 'nothing'" in capsys.readouterr().err
+
+
+def test_asks_for_names(fruit, tmp_path, capsys, monkeypatch):
+    model, X, _, _ = fruit
+    path, samples = tmp_path / "m.cosmo", tmp_path / "new.csv"
+    model.save(path)
+    pd.DataFrame(X, columns=[f"f{k}" for k in range(X.shape[1])]).to_csv(samples, index=False)
+    first, second, third, *_ = names = list(discover(model, X).groups.index)
+
+    def ask(answers, *words):
+        monkeypatch.setattr("sys.stdin", io.StringIO(answers))
+        assert main(["discover", str(path), str(samples), "--ask", "-q", *words]) == 0
+        return list(Model.load(path).classes.index[20:]), capsys.readouterr()
+
+    added, printed = ask("\nno\n", "--json")  # the end of the input is a no, too
+    assert added == []
+    assert [row["class"] for row in json.loads(printed.out)] == names
+    assert printed.err.count("add as class") == len(names)
+    added, printed = ask("c3\nelderberry\ny\n", "--add", f"{first}=quince")
+    assert added == ["quince", "elderberry", third]
+    assert "there is a class 'c3' already" in printed.err
+    assert f"(y = {second}, or" in printed.err
+    assert f"(y = {first}, or" not in printed.err
 
 
 def test_texts(tmp_path, monkeypatch, capsys):

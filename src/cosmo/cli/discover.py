@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,11 +22,13 @@ _EPILOG = """\
 Prints each group: its proposed name, the classes that the model would answer, and typical samples. Some
 groups are of known classes that the model knows badly. --out writes two files into a folder: samples.csv, the
 samples with their group as label, and descriptions.csv, a draft for each group, to edit and add by
-`cosmo classes add`. --add adds groups with their drafts at once, as unseen classes.
+`cosmo classes add`. --add adds groups with their drafts at once, as unseen classes; --ask shows one group
+after the other and adds those that you name.
 
 examples:
   cosmo discover model.cosmo messages.csv --out found
   cosmo discover model.cosmo messages.csv --add joke_funny=tell_joke alarm_set
+  cosmo discover model.cosmo messages.csv --ask
   cosmo classes add model.cosmo --descriptions found/descriptions.csv
   cosmo classes learn model.cosmo found/samples.csv
 """
@@ -45,6 +49,8 @@ def parser() -> argparse.ArgumentParser:
     add("--smallest", type=int, default=15, metavar="N", help="samples of a group (default %(default)s)")
     add("--add", nargs="+", default=[], metavar="GROUP[=NAME]",
         help="add these groups as classes, by their drafts; the model is replaced")  # fmt: skip
+    add("--ask", action="store_true",
+        help="ask for the name of each other group, and add those that get one")  # fmt: skip
     add = _options.group(options, "output")
     add("--out", metavar="FOLDER", help="folder to write samples.csv and descriptions.csv to")
     add("--json", action="store_true", help="print as JSON")
@@ -68,19 +74,21 @@ def run(args: argparse.Namespace) -> int:
         wrong = min(added.keys() - names.keys())
         raise ValueError(f"--add: there is no group {wrong!r}; there are {', '.join(names) or 'none'}")
     typical = [[_name(samples.items, k) for k in places] for places in found.groups["typical"]]
-    if args.json:
-        print(
-            json.dumps(
-                found.groups.assign(typical=pd.Series(typical, found.groups.index))
-                .reset_index()
-                .to_dict("records"),
-                indent=2,
-            )
-        )
-    else:
-        _print(found, typical, len(rows))
     if args.out is not None:
         _write(Path(args.out), found, samples.items, model)
+    if args.json:
+        table = found.groups.assign(typical=pd.Series(typical, found.groups.index))
+        print(json.dumps(table.reset_index().to_dict("records"), indent=2))
+    else:
+        grouped = int(pd.notna(found.labels).sum())
+        print(f"{len(names)} groups with {grouped} of {len(rows)} samples, the least known first", flush=True)
+    for (text, name), texts in zip(names.items(), typical, strict=True):
+        if not args.json:
+            _print(found, name, texts)
+        if args.ask and text not in added:
+            taken = {*model.classes.index.astype(str), *(new or old for old, new in added.items())}
+            if answer := _ask(found, name, taken):
+                added[text] = answer
     if added:
         chosen = found.descriptions.loc[[names[name] for name in added]]
         chosen.index = [_label(new, names[name]) if new else names[name] for name, new in added.items()]
@@ -101,14 +109,26 @@ def _name(items: object, k: int) -> str:
     return f"row {k + 1}" if isinstance(items, pd.DataFrame | np.ndarray) else str(items[k])  # type: ignore[index]
 
 
-def _print(found: Discovery, typical: list[list[str]], n: int) -> None:
-    console = PlainConsole()
-    grouped = int(pd.notna(found.labels).sum())
-    console.print(f"{len(found.groups)} groups with {grouped} of {n} samples, the least known first")
-    for (name, group), texts in zip(found.groups.iterrows(), typical, strict=True):
-        console.print(f"\n{name}: {group['size']} samples; nearest classes: {group['nearest']}")
-        for text in texts:
-            console.print(f"  {text if len(text) <= _LONGEST else text[:_LONGEST] + '…'}")
+def _print(found: Discovery, name: Any, typical: list[str]) -> None:
+    """Print a group with typical samples."""
+    console, group = PlainConsole(), found.groups.loc[name]
+    console.print(f"\n{name}: {group['size']} samples; nearest classes: {group['nearest']}")
+    for text in typical:
+        console.print(f"  {text if len(text) <= _LONGEST else text[:_LONGEST] + '…'}")
+
+
+def _ask(found: Discovery, name: Any, taken: set[str]) -> str:
+    """Return the name that the user enters for a group, empty if it is not to be added."""
+    console = PlainConsole(stderr=True)
+    if isinstance(found.descriptions, pd.Series):
+        console.print(f"  draft: {found.descriptions[name]}")
+    while True:
+        console.print(f"  add as class (y = {name}, or another name; Enter = no): ", end="")
+        answer = sys.stdin.readline().strip()  # empty at the end of the input
+        answer = {"y": str(name), "yes": str(name), "n": "", "no": ""}.get(answer.lower(), answer)
+        if answer not in taken:
+            return answer
+        console.print(f"  there is a class {answer!r} already")
 
 
 def _write(folder: Path, found: Discovery, items: object, model: Model) -> None:
