@@ -8,7 +8,7 @@ import pytest
 from scipy.special import logit
 from sklearn.naive_bayes import GaussianNB
 
-from cosmo import ESZSL, Cosmo
+from cosmo import ESZSL, Cosmo, fit_model
 from cosmo.classifier import _learning
 from cosmo.classifier._learning import ExemplarBuffer, learn
 from cosmo.data import load_glyphs
@@ -281,3 +281,70 @@ def test_constant_rows_and_one_exemplar_per_class(data, cosmo):
         buffer = ExemplarBuffer.draw(X, codes, 1)
         pair, _ = learn(cosmo.experts_, mixture, data.features[rows], pd.Index([label] * 2), buffer)
         assert np.isfinite(pair.corrections.weights).all()
+
+
+class TestWithoutTraining:
+    """Models whose classes had descriptions only."""
+
+    @pytest.fixture
+    def space(self):
+        """Descriptions, rows and labels of ten classes in one space; rows are far from descriptions."""
+        rng = np.random.default_rng(0)
+        table = pd.DataFrame(rng.normal(size=(10, 16)), index=list("abcdefghij"))
+        table /= np.linalg.norm(table, axis=1, keepdims=True)
+        y = np.repeat(table.index, 40)
+        steps = 0.5 * rng.normal(size=16) / 4 + 0.7 * rng.normal(size=(10, 16)) / 4
+        X = (table + steps).loc[y].to_numpy() + rng.normal(size=(len(y), 16)) / 4
+        return table, X.astype(np.float32), y
+
+    def test_without_a_correction_nothing_changes(self, space, monkeypatch):
+        monkeypatch.setattr(_learning, "_VARIANCE", 1e-12)
+        monkeypatch.setattr(_learning, "_BIAS_VARIANCE", 1e-12)
+        table, X, y = space
+        model, all_at_once = (fit_model([], [], part) for part in (table.iloc[:8], table))
+        model.learn(X[40:50], y[40:50]).learn(X[:10], y[:10])
+        assert model.cosmo.combination_.unseen_share == pytest.approx(6 / 8)
+        model.add_classes(table.iloc[8:])
+        assert model.cosmo.combination_.unseen_share == pytest.approx(8 / 10)
+        model.learn(X[320:325], y[320:325])
+        assert model.cosmo.combination_.unseen_share == pytest.approx(7 / 10)
+        proba = (one.cosmo.predict_proba(X) for one in (model, all_at_once))
+        np.testing.assert_allclose(*proba, atol=1e-6)
+
+    @pytest.mark.parametrize("n", [1, 3, 20])
+    def test_samples_improve_a_class_and_others_stay(self, space, n):
+        table, X, y = space
+        test = np.arange(len(y)) % 40 >= 20
+        before = fit_model([], [], table).cosmo.predict(X)
+        own, other = [], []
+        for label in table.index:
+            rows = np.flatnonzero(y == label)[:n]
+            after = fit_model([], [], table).learn(X[rows], y[rows]).cosmo.predict(X)
+            for change, part in ((own, test & (y == label)), (other, test & (y != label))):
+                change.append((after == y)[part].mean() - (before == y)[part].mean())
+        assert np.mean(own) > (0.03 if n == 20 else 0)
+        assert np.mean(other) > -0.01
+
+    def test_all_classes_and_a_file(self, space, tmp_path):
+        table, X, y = space
+        test = np.arange(len(y)) % 40 >= 20
+        model = fit_model([], [], table)
+        before = (model.predict(X[test]) == y[test]).mean()
+        model.learn(X[~test], y[~test])
+        assert model.exemplars.counts.tolist() == [20] * 10
+        assert (model.predict(X[test]) == y[test]).mean() > before + 0.05
+        model.save(tmp_path / "m.cosmo")
+        loaded = Model.load(tmp_path / "m.cosmo").learn(X[:1], y[:1]).add_classes({"k": [1.0] * 16})
+        loaded.learn(X[:2] + 1, ["k", "k"])
+        assert len(loaded.cosmo.unseen_classes_) == 0
+        np.testing.assert_allclose(loaded.cosmo.predict_proba(X).sum(axis=1), 1)
+
+
+def test_learns_all_classes_at_once(data):
+    """No other class is left in the regression."""
+    train = data.split.trainval
+    X, y = data.features[train], data.labels[train]
+    model = fit_model(X, y, data.descriptions.loc[y.unique()], unseen=ESZSL(1.0, 1.0))
+    rows = data.split.test_seen
+    model.learn(data.features[rows], data.labels[rows])
+    assert np.isfinite(model.cosmo.predict_proba(X)).all()

@@ -167,10 +167,20 @@ def test_without_samples(cosmo, refuse, tmp_path):
         ["evaluate", "model.cosmo", "test.csv", "--report", "r.html", "-q"], "of one kind", folder=tmp_path
     )
     assert "all classes by description" in cosmo("show", "model.cosmo", folder=tmp_path).out
-    with pytest.raises(ValueError, match="fit a model with samples of at least two classes"):
-        model.learn(["a voucher please"], ["gift"])
+    learn = ["classes", "learn", "model.cosmo", "test.csv", "--class"]
+    for name, seen in (("gift", "1 seen and 3 unseen"), ("hours", "2 seen and 2 unseen")):
+        out, _ = cosmo(*learn, name, folder=tmp_path)
+        assert out.splitlines() == [
+            f"learned: {name} (1 sample, now seen)", f"{seen} classes in model.cosmo"
+        ]  # fmt: skip
+    assert "share of unseen samples 0.5" in cosmo("show", "model.cosmo", folder=tmp_path).out
+    grown = Model.load(tmp_path / "model.cosmo")
+    assert (grown.predict(texts) == model.predict(texts)).all()
+    assert grown.cosmo.predict_proba(model.encode(texts))[3, 3] > proba[3, 3]
     with pytest.raises(ValueError, match="no accuracy can be expected"):
-        model.cosmo.expected_scores()
+        grown.cosmo.expected_scores()
+    with pytest.raises(ValueError, match="no share can be estimated"):
+        grown.cosmo.operate_at(samples=grown.encode(texts))
 
 
 def test_folders_of_pictures(cosmo, tmp_path):

@@ -39,6 +39,28 @@ def tasks(data_folder):
     return found
 
 
+@pytest.mark.parametrize("n", [1, 2, 5, 20])
+def test_grows_from_descriptions_only(tasks, n):
+    """A third of the classes is learned: it gains, and all classes together do."""
+    from cosmo import fit_model
+
+    changes = []
+    for task in tasks:
+        is_test = np.zeros(len(task.labels), dtype=bool)
+        is_test[pd.Series(task.labels).groupby(task.labels).head(N_TEST).index] = True
+        learned = task.labels.isin(task.unseen_classes)
+        rows = np.flatnonzero(~is_test & learned)
+        rows = rows[pd.Series(rows).groupby(task.labels[rows]).cumcount() < n]
+        model = fit_model([], [], task.descriptions)
+        before = model.predict(task.features) == task.labels
+        after = model.learn(task.features[rows], task.labels[rows]).predict(task.features) == task.labels
+        parts = (is_test & learned, is_test & ~learned)
+        changes.append([after[part].mean() - before[part].mean() for part in parts])
+    own, other = np.mean(changes, axis=0)
+    assert own > 0.02
+    assert (N_UNSEEN * own + (N_CLASSES - N_UNSEEN) * other) / N_CLASSES > 0.005
+
+
 def test_cosmo_beats_each_alone_stacking_and_the_nearest_description(tasks):
     adapted, nearest = (
         [run_experiment(task, Settings(expert, "logistic-unit")) for task in tasks]

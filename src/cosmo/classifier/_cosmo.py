@@ -265,5 +265,9 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "experts_")
         new = new_descriptions(descriptions, self.experts_.descriptions)
+        before = self.experts_.share_shift
         self.experts_ = self.experts_.with_classes(new)
+        if not self.experts_.n_trained:  # All classes have the same share.
+            threshold = self.operating_point_.threshold
+            self.combination_.set_point(threshold=threshold + before - self.experts_.share_shift)
         return self

@@ -27,6 +27,8 @@ _VARIANCE = 5.0  # of a correction's logarithm, times the number of samples, for
 _BIAS_VARIANCE = 1.0  # the same for the bias
 _PAPER_RATIO = 3.0  # chosen on glyphs; its operating point is no share of samples
 _STEPS = 60
+_LIKELY = 5000  # rows of classes without samples, where no class was trained
+_TINY = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,15 +98,18 @@ def learn(
 
     Unseen classes of `y` become seen. Neither expert is fitted again, nor is the gate. Of the samples that
     are expected, those of a learned class had a share by the operating point, which they keep in the
-    regression; the operating point becomes the share of the classes that are still unseen.
+    regression; the operating point becomes the share of the classes that are still unseen. Where no class
+    was trained, the classes without samples have their descriptions instead; see `_likely_rows`.
     """
     start, columns = _start(experts, mixture, y, X.shape[1])
     corrections, n_trained = start.corrections, len(start.seen_classes) - start.n_promoted
     assert corrections is not None, "set in _start"
     buffer = exemplars.with_rows(X, start.seen_classes.get_indexer(y))
     rows, codes = buffer.rows.astype(np.float32), buffer.codes
+    if not n_trained:
+        rows, codes = _likely_rows(start, rows, codes, buffer.per_class)
     outputs = start.predictions(rows)
-    masses = np.log(np.maximum(outputs.seen.astype(np.float64), np.finfo(np.float32).tiny))
+    masses = np.log(np.maximum(outputs.seen.astype(np.float64), _TINY))
     ratio = _PAPER_RATIO  # of the samples of trained classes to those of one other class
     if start.temperatures is not None:
         threshold = mixture.operating_point_.threshold + experts.share_shift
@@ -114,14 +119,20 @@ def learn(
         if len(start.unseen_classes):
             odds = mixture.operating_point_.threshold - mixture.gate_.score(outputs)
             masses = np.column_stack([masses, odds])
-    shares = np.where(np.arange(len(start.seen_classes)) < n_trained, ratio / n_trained, 1.0)
+    counts = np.bincount(codes)
+    shares = np.where(np.arange(len(counts)) < n_trained, ratio / max(1, n_trained), 1.0)
     rows, trained = transformed(rows, start.transform), codes < n_trained
-    centre, scale = _spread(rows[trained], codes[trained])
+    if n_trained:
+        centre, scale = _spread(rows[trained], codes[trained])
+    else:
+        table = start.descriptions.to_numpy(np.float32)
+        centre, scale = _spread(table, np.zeros(len(table), dtype=np.intp))
+    others = logsumexp(np.delete(masses, columns, axis=1), axis=1)
     W, b = _fit(
         (rows - centre) / scale,
-        np.column_stack([logsumexp(np.delete(masses, columns, axis=1), axis=1), masses[:, columns]]),
+        np.column_stack([np.maximum(others, np.log(_TINY)), masses[:, columns]]),
         1 + pd.Index(columns).get_indexer(pd.Index(codes)),
-        (shares / np.bincount(codes))[codes],
+        (shares / counts)[codes],
         corrections.samples[columns].astype(np.float64),
     )
     corrections.weights[:, columns] = W / scale
@@ -156,6 +167,21 @@ def _start(
     corrections.biases[columns] = corrections.prior[columns]
     corrections.samples[:] += np.bincount(codes, minlength=n_seen)
     return start, columns
+
+
+def _likely_rows(
+    start: ExpertPair, rows: NDArray[np.float32], codes: NDArray[Any], per_class: int
+) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    """Return the rows, and likely ones of each class without samples.
+
+    They are its description, moved by steps from other descriptions to samples of their classes.
+    """
+    n_seen, table = len(start.seen_classes), start.descriptions.loc[start.classes].to_numpy(np.float32)
+    others, steps = table[n_seen:], rows - table[codes]
+    n = min(per_class, 1 + _LIKELY // max(1, len(others)))
+    drawn = np.random.default_rng(0).integers(len(steps), size=(len(others), n))
+    likely = (others[:, None] + steps[drawn]).reshape(-1, rows.shape[1])
+    return np.concatenate([rows, likely]), np.append(codes, np.repeat(np.arange(n_seen, len(table)), n))
 
 
 def _spread(rows: NDArray[np.float32], codes: NDArray[Any]) -> tuple[NDArray[np.float32], float]:

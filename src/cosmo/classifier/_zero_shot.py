@@ -33,6 +33,10 @@ def fit_zero_shot(cosmo: Cosmo) -> Cosmo:
     expert.whitener_, expert.step_ = np.eye(width, dtype=np.float32), np.zeros((width, width), np.float32)
     mixture = GatedMixture(CalibratedGate(), smoothing="none", softnesses=(1.0,))
     mixture.gate_, mixture.operating_point_ = CalibratedGate(), OperatingPoint(0.0)
+    gate: CalibratedGate = mixture.gate_
+    # Without inputs: what speaks for "seen" is learned from samples only.
+    gate.mean_ = gate.spread_ = gate.weights_ = np.zeros(0)
+    gate.bias_ = gate.bias_error_ = 0.0
     temperatures = Temperatures(1.0, _TEMPERATURE, _TEMPERATURE)
     seen = pd.Index([], dtype=table.index.dtype)
     cosmo.experts_ = ExpertPair(NoSeenExpert(), expert, table, seen, temperatures=temperatures)

@@ -156,6 +156,8 @@ class ExpertPair:
         if self.corrections is None or self.temperatures is None:
             return 0.0
         n_unseen = max(1, len(self.unseen_classes))
+        if not self.n_trained:
+            return float(np.log(self.n_promoted / n_unseen))
         n_others = self.n_promoted + n_unseen
         promoted = np.exp(self.corrections.prior[self.n_trained :]).sum() / n_others
         return float(np.log(n_others / n_unseen) + np.log1p(promoted))
@@ -236,8 +238,12 @@ class ExpertPair:
             unseen = seen[:, :0]
             if self.corrections is not None:
                 seen, *_ = with_samples(seen, unseen, np.zeros(len(X)), self.corrections.change(X))
-        elif not len(self.seen_classes) and self.temperatures is not None:
+        elif not self.n_trained and self.temperatures is not None:  # All classes by description.
             unseen = soften(scores, self.temperatures.unseen)
+            if self.corrections is not None:
+                even, change = np.zeros(len(X)), self.corrections.change(X)
+                seen, unseen, shift = with_samples(seen, unseen, even, change)
+                evidence = (shift + self.share_shift)[:, None]
         elif self.temperatures is not None:
             seen, unseen, evidence = calibrated(seen, scores, self.temperatures)
             if self.corrections is not None:

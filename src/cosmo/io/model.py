@@ -224,8 +224,6 @@ class Model:
         rows, y = check_features(self.encode(items), name="samples", columns=width), as_class_index(labels)
         if len(rows) != len(y):
             raise ValueError(f"there are {len(rows)} samples but {len(y)} labels; give one label per sample")
-        if not len(experts.seen_classes):
-            raise ValueError("no class has samples yet: fit a model with samples of at least two classes")
         if not len(rows):
             raise ValueError("there are no samples; give at least one")
         unknown = y[~y.isin(experts.classes)].unique()
@@ -234,6 +232,9 @@ class Model:
                 f"the model has no class {', '.join(map(repr, unknown))}; add classes first: add_classes"
             )
         exemplars = self.exemplars
+        if not len(experts.seen_classes):
+            none = np.zeros(0, dtype=np.intp)
+            exemplars = ExemplarBuffer(rows[:0], none, none, _EXEMPLARS)
         if training is not None:
             others = check_features(self.encode(training[0]), name="training rows", columns=width)
             codes = encode_labels(training[1], experts.seen_classes, name="labels of training rows")

@@ -162,6 +162,8 @@ def operating_card(cosmo: Cosmo) -> dict[str, Any]:
         return {"smoothing": cosmo.smoothing, "operating point": values}
     if not len(cosmo.seen_classes_):
         return {"operating point": "all classes by description"}
+    if not cosmo.experts_.n_trained:
+        return {"operating point": {"share of unseen samples": share}}
     expected = cosmo.expected_scores()
     named = zip(expected.scores._fields, expected.scores, expected.intervals, strict=True)
     figures = {name: {"mean": mean, "low": low, "high": high} for name, mean, (low, high) in named}
