@@ -2,6 +2,8 @@
 
 import signal
 
+import numpy as np
+import pytest
 from hypothesis import HealthCheck, settings
 
 # How long an example takes says nothing about the code on a busy machine.
@@ -25,6 +27,28 @@ SLOW = (
     "tests/errors/test_interrupts",
     "tests/browser/",
 )
+
+
+@pytest.fixture(scope="session")
+def data():
+    """The built-in data set, smaller."""
+    from cosmo.data import load_glyphs
+
+    return load_glyphs(n_classes=40, samples_per_class=12)
+
+
+@pytest.fixture(scope="module")
+def train(data):
+    """Training rows and their labels."""
+    rows = data.split.trainval
+    return data.features[rows], data.labels[rows]
+
+
+@pytest.fixture(scope="module")
+def test(data):
+    """Test rows, seen classes first, and their labels."""
+    rows = np.concatenate([data.split.test_seen, data.split.test_unseen])
+    return data.features[rows], data.labels[rows]
 
 
 def pytest_collection_modifyitems(items):

@@ -16,7 +16,6 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from cosmo import ESZSL
-from cosmo.data import load_glyphs
 from cosmo.evaluation.unknown import evaluate_unknown
 from cosmo.io.discover import discover
 from cosmo.io.model import Model, fit_model
@@ -27,22 +26,14 @@ NEW = "<b>new & 'quoted'</b>"
 
 
 @pytest.fixture(scope="module")
-def data():
-    return load_glyphs(n_classes=40, samples_per_class=12)
-
-
-@pytest.fixture(scope="module")
 def test_rows(data):
     return np.concatenate([data.split.test_seen, data.split.test_unseen])
 
 
 @pytest.fixture(scope="module")
-def folder(data, test_rows, tmp_path_factory):
+def folder(data, train, test_rows, tmp_path_factory):
     folder = tmp_path_factory.mktemp("studio")
-    train = data.split.trainval
-    model = fit_model(
-        data.features[train], data.labels[train], data.descriptions, unseen=ESZSL(1.0, 1.0), name="glyphs"
-    )
+    model = fit_model(*train, data.descriptions, unseen=ESZSL(1.0, 1.0), name="glyphs")
     model.save(folder / "glyphs.cosmo")
     np.savez(folder / "test.npz", X=data.features[test_rows], y=np.asarray(data.labels[test_rows], dtype=str))
     return folder

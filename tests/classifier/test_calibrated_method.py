@@ -6,27 +6,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from cosmo import Cosmo, MaxSoftmaxGate
-from cosmo.data import load_glyphs
 from cosmo.experts import ESZSL
 from cosmo.gates.calibrated import CalibratedGate
 from cosmo.metrics.accuracy import gzsl_scores
-
-
-@pytest.fixture(scope="module")
-def data():
-    return load_glyphs(n_classes=40, samples_per_class=12)
-
-
-@pytest.fixture(scope="module")
-def train(data):
-    rows = data.split.trainval
-    return data.features[rows], data.labels[rows]
-
-
-@pytest.fixture(scope="module")
-def test(data):
-    rows = np.concatenate([data.split.test_seen, data.split.test_unseen])
-    return data.features[rows], data.labels[rows]
 
 
 @pytest.fixture(scope="module")

@@ -4,20 +4,13 @@ import numpy as np
 import pytest
 
 from cosmo import Cosmo
-from cosmo.data import load_glyphs
 from cosmo.experts import ESZSL, GaussianExpert
 from cosmo.io.model import Model
 
 
 @pytest.fixture(scope="module")
-def data():
-    return load_glyphs(n_classes=40, samples_per_class=12)
-
-
-@pytest.fixture(scope="module")
-def model(data):
-    train = data.split.trainval
-    return Cosmo(data.descriptions, seen="auto", unseen="auto").fit(data.features[train], data.labels[train])
+def model(data, train):
+    return Cosmo(data.descriptions, seen="auto", unseen="auto").fit(*train)
 
 
 def test_choice_is_the_best_of_the_board(model):
@@ -30,14 +23,14 @@ def test_choice_is_the_best_of_the_board(model):
     assert len(set(choice.table()["transform"])) > 1
 
 
-def test_a_chosen_model_equals_one_with_these_parts(data, model):
-    train, rows = data.split.trainval, data.features[data.split.test_unseen]
+def test_a_chosen_model_equals_one_with_these_parts(data, train, model):
+    rows = data.features[data.split.test_unseen]
     again = Cosmo(
         data.descriptions,
         seen=model.experts_.seen,
         unseen=model.experts_.unseen,
         feature_transform=model.choice_.transform,
-    ).fit(data.features[train], data.labels[train])
+    ).fit(*train)
     np.testing.assert_array_equal(again.predict_proba(rows), model.predict_proba(rows))
     assert again.choice_ is None
 
@@ -50,9 +43,8 @@ def test_a_model_file_has_the_choice(data, model, tmp_path):
     np.testing.assert_array_equal(loaded.cosmo.predict_proba(rows), model.predict_proba(rows))
 
 
-def test_a_budget_of_nothing_tries_the_first_candidates(data):
-    train = data.split.trainval
-    X, y = data.features[train], data.labels[train]
+def test_a_budget_of_nothing_tries_the_first_candidates(data, train):
+    X, y = train
     small = Cosmo(data.descriptions, seen="auto", unseen="auto", budget=0).fit(X, y)
     assert isinstance(small.experts_.unseen, GaussianExpert)
     assert len(small.choice_.board) == 2

@@ -23,18 +23,6 @@ def data():
 
 
 @pytest.fixture(scope="module")
-def train(data):
-    rows = data.split.trainval
-    return data.features[rows], data.labels[rows]
-
-
-@pytest.fixture(scope="module")
-def test(data):
-    rows = np.concatenate([data.split.test_seen, data.split.test_unseen])
-    return data.features[rows], data.labels[rows]
-
-
-@pytest.fixture(scope="module")
 def fitted(data, train):
     return Cosmo(data.descriptions).fit(*train)
 

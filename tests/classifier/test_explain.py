@@ -109,10 +109,9 @@ def data():
 
 
 @pytest.fixture(scope="module", params=["adaptive", "constant", "none"])
-def model(request, data):
-    train = data.split.trainval
+def model(request, data, train):
     model = Cosmo(data.descriptions, smoothing=request.param, method="paper")
-    return model.fit(data.features[train], data.labels[train])
+    return model.fit(*train)
 
 
 @pytest.fixture(scope="module")

@@ -219,10 +219,9 @@ def test_all_unseen_classes_may_be_learned(data, model):
     assert taught(model, data, seen).cosmo.unseen_classes_.tolist() == ["new"]
 
 
-def test_a_model_without_unseen_classes_learns(data):
-    train = data.split.trainval
+def test_a_model_without_unseen_classes_learns(data, train):
     known = data.descriptions.loc[data.seen_classes]
-    cosmo = Cosmo(known, unseen=ESZSL(1.0, 1.0)).fit(data.features[train], data.labels[train])
+    cosmo = Cosmo(known, unseen=ESZSL(1.0, 1.0)).fit(*train)
     model, rows = copied(data, cosmo), samples_of(data, data.seen_classes[:1], 3)
     column = list(cosmo.classes_).index(data.seen_classes[0])
     before = model.cosmo.predict_proba(data.features[rows])[:, column]

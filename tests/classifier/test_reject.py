@@ -14,9 +14,8 @@ def data():
 
 
 @pytest.fixture(scope="module")
-def model(data):
-    train = data.split.trainval
-    return Cosmo(data.descriptions).fit(data.features[train], data.labels[train])
+def model(data, train):
+    return Cosmo(data.descriptions).fit(*train)
 
 
 @pytest.fixture(scope="module")
@@ -110,22 +109,20 @@ def test_name_of_a_class(model, test):
         model.predict(test[0], reject=0.1, unknown=model.classes_[0])
 
 
-def test_models_without_thresholds(data, test):
-    train = data.split.trainval
-    paper = Cosmo(data.descriptions, method="paper").fit(data.features[train], data.labels[train])
+def test_models_without_thresholds(data, train, test):
+    paper = Cosmo(data.descriptions, method="paper").fit(*train)
     for use in (lambda: paper.predict(test[0], reject=0.1), lambda: paper.predict_set(test[0])):
         with pytest.raises(ValueError, match="cannot reject: fit it again"):
             use()
     assert paper.reasons(test[0][:1])[0].count("best among") == 1
 
 
-def test_new_classes_are_known(data, test, model):
+def test_new_classes_are_known(data, train, test, model):
     from copy import copy
 
     left = model.unseen_classes_[:3]
     fewer = copy(model)
-    train = data.split.trainval
-    fewer = Cosmo(data.descriptions.drop(index=left)).fit(data.features[train], data.labels[train])
+    fewer = Cosmo(data.descriptions.drop(index=left)).fit(*train)
     rows = test[0][np.isin(test[1], left)]
     before = fewer.conformity(rows).mean()
     fewer.add_classes(data.descriptions.loc[left])

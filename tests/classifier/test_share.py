@@ -15,10 +15,10 @@ from sklearn.exceptions import NotFittedError
 from cosmo import Cosmo
 from cosmo.classifier import estimates as module
 from cosmo.classifier.estimates import ShareEstimate, estimate_share, likeliest_share
-from cosmo.data import load_glyphs
 from cosmo.experts import ESZSL
 from cosmo.mixture.outputs import OutputsSummary
 
+EXPERT = ESZSL(1.0, 1.0, temperature=0.1)
 DISTANCE = 3.0  # of the domains' log-odds, in standard deviations
 shares = st.floats(0.001, 0.999)
 
@@ -143,29 +143,18 @@ class TestEstimateShare:
 
 
 @pytest.fixture(scope="module")
-def data():
-    return load_glyphs(n_classes=40, samples_per_class=12)
-
-
-def fit(data, **options):
-    rows = data.split.trainval
-    expert = ESZSL(1.0, 1.0, temperature=0.1)
-    return Cosmo(data.descriptions, unseen=expert, **options).fit(data.features[rows], data.labels[rows])
+def fitted(data, train):
+    return Cosmo(data.descriptions, unseen=EXPERT).fit(*train)
 
 
 @pytest.fixture(scope="module")
-def fitted(data):
-    return fit(data)
+def paper(data, train):
+    return Cosmo(data.descriptions, unseen=EXPERT, method="paper").fit(*train)
 
 
 @pytest.fixture(scope="module")
-def paper(data):
-    return fit(data, method="paper")
-
-
-@pytest.fixture(scope="module")
-def test_rows(data):
-    return data.features[np.concatenate([data.split.test_seen, data.split.test_unseen])]
+def test_rows(test):
+    return test[0]
 
 
 @pytest.fixture

@@ -39,13 +39,10 @@ def data():
 
 
 @pytest.fixture(scope="module")
-def folder(data, tmp_path_factory):
+def folder(data, train, tmp_path_factory):
     """A model, samples, and a run that has a report."""
     folder = tmp_path_factory.mktemp("studio")
-    train = data.split.trainval
-    model = fit_model(
-        data.features[train], data.labels[train], data.descriptions, unseen=ESZSL(1.0, 1.0), name="letters"
-    )
+    model = fit_model(*train, data.descriptions, unseen=ESZSL(1.0, 1.0), name="letters")
     model.save(folder / "model.cosmo")
     test = np.concatenate([data.split.test_seen, data.split.test_unseen])
     np.savez(folder / "test.npz", X=data.features[test], y=np.asarray(data.labels[test], dtype=str))

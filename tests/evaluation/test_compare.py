@@ -5,7 +5,7 @@ from threadpoolctl import threadpool_limits
 
 from cosmo._core.cache import Cache
 from cosmo._core.parallel import Workers
-from cosmo.data import GZSLDataset, load_glyphs
+from cosmo.data import GZSLDataset
 from cosmo.evaluation.compare import Candidate, compare, published_rows
 from cosmo.experts import DEM, ESZSL, LAGO, SJE, SoftmaxRegression, make_seen_expert
 from cosmo.metrics.accuracy import gzsl_scores
@@ -24,11 +24,6 @@ def copy(data, **changes):
         "name": data.name,
     }
     return GZSLDataset(**(values | changes))
-
-
-@pytest.fixture(scope="module")
-def data():
-    return load_glyphs(n_classes=40, samples_per_class=12)
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,8 @@ def data():
 
 
 @pytest.fixture(scope="module")
-def model(data):
-    train = data.split.trainval
-    return fit_model(data.features[train], data.labels[train], data.descriptions)
+def model(data, train):
+    return fit_model(*train, data.descriptions)
 
 
 def rows(data):

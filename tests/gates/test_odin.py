@@ -9,7 +9,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 
 from cosmo import Cosmo
-from cosmo.data import load_glyphs
 from cosmo.gates import LeaveOutGate, OdinGate
 from cosmo.gates.base import ScoreScale
 from cosmo.gates.odin import logits_of, perturbed_confidence, perturbed_logits
@@ -82,12 +81,9 @@ def test_network_seen_expert(data):
     assert np.isfinite(model.predict_proba(data.features[:3])).all()
 
 
-def test_seen_expert_without_gradient(data):
-    train = data.split.trainval
+def test_seen_expert_without_gradient(data, train):
     with pytest.raises(TypeError, match="KNeighborsClassifier does not have; use a linear classifier"):
-        Cosmo(data.descriptions, seen=KNeighborsClassifier(), gate=OdinGate(), method="paper").fit(
-            data.features[train], data.labels[train]
-        )
+        Cosmo(data.descriptions, seen=KNeighborsClassifier(), gate=OdinGate(), method="paper").fit(*train)
 
 
 @pytest.mark.parametrize(
@@ -130,16 +126,8 @@ def test_tuned_reads_the_column_of_largest_auc_and_fits_its_scale():
         np.testing.assert_allclose(one.fit(out[:30], out[30:]).score(out), expected)
 
 
-@pytest.fixture(scope="module")
-def data():
-    return load_glyphs(n_classes=40, samples_per_class=12)
-
-
-def test_chooses_the_best_setting_on_gating_val(data):
-    train = data.split.trainval
-    model = Cosmo(data.descriptions, gate=OdinGate(), method="paper").fit(
-        data.features[train], data.labels[train]
-    )
+def test_chooses_the_best_setting_on_gating_val(data, train):
+    model = Cosmo(data.descriptions, gate=OdinGate(), method="paper").fit(*train)
     gate = model.combination_.gate_
     assert gate.chosen_ in OdinGate().settings()
     outputs = model.validation_outputs_
@@ -149,9 +137,8 @@ def test_chooses_the_best_setting_on_gating_val(data):
     assert gate_auc(outputs.is_seen, score) == pytest.approx(gate_auc(outputs.is_seen, evidence))
 
 
-def test_needs_evidence(data):
-    train = data.split.trainval
-    model = Cosmo(data.descriptions, method="paper").fit(data.features[train], data.labels[train])
+def test_needs_evidence(data, train):
+    model = Cosmo(data.descriptions, method="paper").fit(*train)
     found = model.validation_outputs_
     for gate in (OdinGate(1.0, 0.0), LeaveOutGate()):
         with pytest.raises(ValueError, match=f"{type(gate).__name__} reads the samples themselves"):

@@ -66,10 +66,9 @@ def check(cosmo, rows, path):
     ],
     ids=["eszsl", "gaussian", "ensemble"],
 )
-def test_linear_experts(data, tmp_path, seen, unseen, transform):
-    train = data.split.trainval
+def test_linear_experts(data, train, tmp_path, seen, unseen, transform):
     options = {"seen": seen, "unseen": unseen, "feature_transform": transform}
-    cosmo = Cosmo(data.descriptions, **options).fit(data.features[train], data.labels[train])
+    cosmo = Cosmo(data.descriptions, **options).fit(*train)
     facts = check(cosmo, data.features, tmp_path / "m.onnx")
     assert cosmo.predict_top(data.features, 1)[2].std() > 0.1  # Both domains are among the answers.
     assert json.loads(facts["classes"]) == cosmo.classes_.tolist()
@@ -88,9 +87,8 @@ def test_similarity_with_an_added_class_and_numbers_as_labels(joint, tmp_path, n
     assert json.loads(facts["classes"]) == table.index.tolist()
 
 
-def test_other_models_are_refused_by_name(data, tmp_path):
-    train = data.split.trainval
-    X, y = data.features[train], data.labels[train]
+def test_other_models_are_refused_by_name(data, train, tmp_path):
+    X, y = train
 
     def check_refusal(message, **options):
         with pytest.raises(ValueError, match=message):
@@ -109,9 +107,8 @@ def test_other_models_are_refused_by_name(data, tmp_path):
         export_onnx(model, tmp_path / "m.onnx")
 
 
-def test_command(data, tmp_path, capsys):
-    train = data.split.trainval
-    model = fit_model(data.features[train], data.labels[train], data.descriptions, unseen=ESZSL(1.0, 1.0))
+def test_command(data, train, tmp_path, capsys):
+    model = fit_model(*train, data.descriptions, unseen=ESZSL(1.0, 1.0))
     model.save(tmp_path / "m.cosmo")
     assert main(["export", str(tmp_path / "m.cosmo"), str(tmp_path / "m.onnx")]) == 0
     assert "rows differ by at most" in capsys.readouterr().out

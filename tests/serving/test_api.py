@@ -115,9 +115,8 @@ class TestRefused:
         body = {"features": data.features[:1].tolist(), "reject": 0.1, "unknown": data.seen_classes[0]}
         assert "is a class of the model" in error_of(client.post(body), 422)
 
-    def test_a_model_that_cannot_reject(self, make_client, data, tmp_path):
-        train = data.split.trainval
-        model = fit_model(data.features[train], data.labels[train], data.descriptions, method="paper")
+    def test_a_model_that_cannot_reject(self, make_client, data, train, tmp_path):
+        model = fit_model(*train, data.descriptions, method="paper")
         model.save(tmp_path / "p.cosmo")
         client = make_client(tmp_path / "p.cosmo")
         body = {"features": data.features[:1].tolist()}

@@ -126,9 +126,8 @@ class TestExperiment:
 
 
 @pytest.fixture(scope="module")
-def model(data):
-    train = data.split.trainval
-    return fit_model(data.features[train], data.labels[train], data.descriptions, name="letters")
+def model(data, train):
+    return fit_model(*train, data.descriptions, name="letters")
 
 
 class TestModel:
@@ -164,9 +163,8 @@ class TestModel:
         json_of(view)
 
     @pytest.mark.parametrize("method", ["calibrated", "paper"])
-    def test_recorded_validation(self, method, data, tmp_path):
-        train = data.split.trainval
-        model = fit_model(data.features[train], data.labels[train], data.descriptions, method=method)
+    def test_recorded_validation(self, method, data, train, tmp_path):
+        model = fit_model(*train, data.descriptions, method=method)
         model.save(tmp_path / "model.cosmo")
         view, again = model_view(model), model_view(Model.load(tmp_path / "model.cosmo"))
         assert json_of(view) == json_of(again)
@@ -213,11 +211,10 @@ class TestModel:
                 assert count % wanted[name.removesuffix(" (held out)")] == 0
                 assert count > 0
 
-    def test_names_of_few_rounds(self, data):
+    def test_names_of_few_rounds(self, data, train):
         """One round holds out some of the classes; a file does not say which."""
-        train = data.split.trainval
-        model = fit_model(data.features[train], data.labels[train], data.descriptions)
-        model.cosmo.set_params(rounds=1).fit(data.features[train], data.labels[train])
+        model = fit_model(*train, data.descriptions)
+        model.cosmo.set_params(rounds=1).fit(*train)
         names = model_view(model)["sets"][0]["classes"]["names"]
         held_out = model.cosmo.validation_outputs_.n_unseen
         assert 0 < held_out < len(names) == 17

@@ -243,11 +243,9 @@ class TestOperate:
         assert message in error_of(browser.post(OPERATE, json=body), 422)
         assert live.view() == view
 
-    def test_threshold_of_the_papers_method(self, data, open_browser):
-        train = data.split.trainval
+    def test_threshold_of_the_papers_method(self, data, train, open_browser):
         model = fit_model(
-            data.features[train],
-            data.labels[train],
+            *train,
             data.descriptions,
             unseen=ESZSL(1.0, 1.0),
             method="paper",
