@@ -66,29 +66,22 @@ class TestGood:
 
 
 class TestBadParts:
-    def bad(self, message, **changes):
+    @pytest.mark.parametrize(
+        ("message", "changes"),
+        [
+            ("one row per sample", {"features": FEATURES.ravel()}),
+            ("7 feature rows but 8 labels", {"features": FEATURES[:7]}),
+            ("no columns", {"features": FEATURES[:, :0]}),
+            ("labels without a description: 'owl'", {"labels": [*LABELS[:7], "owl"]}),
+            ("without a description: 1", {"labels": [1, 1, 2, 2, 3, 3, 4, 4]}),
+            ("no label in row 0", {"labels": [None, None, *LABELS[2:]]}),
+            ("class 'fox', attribute 'loud'", {"descriptions": TABLE.assign(loud=[0, 1, np.nan, 0])}),
+        ],
+    )
+    def test_features_labels_and_descriptions(self, message, changes):
         with pytest.raises(DataError, match=message) as error:
             make(**changes)
         assert str(error.value).startswith("zoo: ")
-
-    def test_features_of_wrong_shape(self):
-        self.bad("one row per sample", features=FEATURES.ravel())
-        self.bad("7 feature rows but 8 labels", features=FEATURES[:7])
-        self.bad("no columns", features=FEATURES[:, :0])
-
-    def test_label_without_description(self):
-        self.bad("labels without a description: 'owl'", labels=[*LABELS[:7], "owl"])
-
-    def test_numbers_and_text_are_different_labels(self):
-        self.bad("without a description: 1", labels=[1, 1, 2, 2, 3, 3, 4, 4])
-
-    def test_a_class_without_a_name(self):
-        self.bad("no label in row 0", labels=[None if label == "cat" else label for label in LABELS])
-
-    def test_descriptions_not_finite(self):
-        table = TABLE.astype(float)
-        table.loc["fox", "loud"] = np.nan
-        self.bad("class 'fox', attribute 'loud'", descriptions=table)
 
     @pytest.mark.parametrize("what", ["sample_names", "texts", "images"])
     def test_extras_of_wrong_length(self, what):
@@ -102,21 +95,23 @@ class TestBadSplits:
         with pytest.raises(DataError, match=message):
             make(**rows)
 
-    def test_class_both_seen_and_unseen(self):
-        self.bad("a class is both seen and unseen: 'hen'", trainval=[0, 2, 4, 6], test_unseen=[7])
-
-    def test_no_unseen_class(self):
-        self.bad("no unseen class", trainval=[0, 2, 4, 6], test_unseen=[])
-
-    def test_one_seen_class(self):
-        rows = {"trainval": [0], "test_seen": [1], "test_unseen": [2, 3], "train": None, "val": None}
-        self.bad("only one seen class .'cat'.", **rows)
-
-    def test_nothing_to_learn_from(self):
-        self.bad("split.trainval is empty", trainval=[])
-
-    def test_test_rows_of_a_class_without_training_rows(self):
-        self.bad("test_seen has classes without training rows: 'fox'", trainval=[0, 2])
+    @pytest.mark.parametrize(
+        ("message", "rows"),
+        [
+            ("a class is both seen and unseen: 'hen'", {"trainval": [0, 2, 4, 6], "test_unseen": [7]}),
+            ("no unseen class", {"trainval": [0, 2, 4, 6], "test_unseen": []}),
+            ("only one seen class .'cat'.", {"trainval": [0], "test_seen": [1], "test_unseen": [2, 3],
+                                             "train": None, "val": None}),
+            ("split.trainval is empty", {"trainval": []}),
+            ("test_seen has classes without training rows: 'fox'", {"trainval": [0, 2]}),
+            ("both split.train and split.val: 'fox'", {"train": [0, 1, 2, 3, 4], "val": [5]}),
+            ("split.val has unseen classes: 'hen'", {"val": [4, 5, 6]}),
+            ("split.train has unseen classes: 'hen'", {"train": [0, 1, 2, 3, 7]}),
+            ("come together", {"val": None}),
+        ],
+    )  # fmt: skip
+    def test_classes_on_the_wrong_side(self, message, rows):
+        self.bad(message, **rows)
 
     @pytest.mark.parametrize(
         ("one", "other", "rows"),
@@ -140,16 +135,6 @@ class TestBadSplits:
     @pytest.mark.parametrize("rows", [[0.0, 2.0], [[0, 2]], [True, False], ["0", "2"], 3])
     def test_not_row_numbers(self, rows):
         self.bad("split.trainval must be a 1-D array of row numbers", trainval=rows)
-
-    def test_class_in_both_train_and_val(self):
-        self.bad("both split.train and split.val: 'fox'", train=[0, 1, 2, 3, 4], val=[5])
-
-    def test_unseen_class_in_train_or_val(self):
-        self.bad("split.val has unseen classes: 'hen'", val=[4, 5, 6])
-        self.bad("split.train has unseen classes: 'hen'", train=[0, 1, 2, 3, 7])
-
-    def test_train_without_val(self):
-        self.bad("come together", val=None)
 
 
 def test_split_turns_lists_into_arrays_and_leaves_order_alone():

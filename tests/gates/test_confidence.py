@@ -2,12 +2,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from labelled import outputs
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, softmax
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from cosmo.gates import (
@@ -22,7 +19,6 @@ from cosmo.gates import (
 )
 from cosmo.gates.confidence import K_GRID, TEMPERATURE_GRID
 from cosmo.metrics.accuracy import gate_auc
-from cosmo.mixture.smoothing import top_k
 
 
 def task(n=300, seed=0, n_seen=12, n_unseen=7):
@@ -33,22 +29,6 @@ def task(n=300, seed=0, n_seen=12, n_unseen=7):
     own = np.where(is_seen, rng.beta(1, 4, n), rng.beta(2, 3, n))
     unseen = own[:, None] * rng.dirichlet([0.4] * n_unseen, n)
     return outputs(seen, unseen, is_seen)
-
-
-class TestTopK:
-    @settings(deadline=None)
-    @given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 9))
-    def test_against_a_full_sort(self, seed, k, n_classes):
-        proba = np.random.default_rng(seed).integers(0, 5, (4, n_classes)) / 5  # with ties
-        expected = np.zeros((4, k))
-        width = min(k, n_classes)
-        expected[:, :width] = np.sort(proba, axis=1)[:, ::-1][:, :width]
-        np.testing.assert_array_equal(top_k(proba, k), expected)
-
-    def test_the_input_is_left_alone(self):
-        proba = np.array([[0.1, 0.7, 0.2]])
-        top_k(proba, 2)
-        np.testing.assert_array_equal(proba, [[0.1, 0.7, 0.2]])
 
 
 class TestFeatures:
@@ -280,7 +260,3 @@ class TestMakeGate:
     def test_unknown(self):
         with pytest.raises(ValueError, match="unknown gate 'moe'; choose from confidence, "):
             make_gate("moe")
-
-    def test_gates_can_be_cloned(self):
-        gate = ConfidenceGate(3, (1.0, 2.0), use_unseen=False, convention="textbook")
-        assert clone(gate).get_params() == gate.get_params()

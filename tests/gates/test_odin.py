@@ -5,7 +5,6 @@ import pytest
 from labelled import outputs
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 
 from cosmo import Cosmo
@@ -79,11 +78,6 @@ def test_network_seen_expert(data):
     at = [epsilon for _, epsilon in gate.settings()].index
     assert (confidence[:, at(1e-3)] > confidence[:, at(0.0)]).mean() > 0.95
     assert np.isfinite(model.predict_proba(data.features[:3])).all()
-
-
-def test_seen_expert_without_gradient(data, train):
-    with pytest.raises(TypeError, match="KNeighborsClassifier does not have; use a linear classifier"):
-        Cosmo(data.descriptions, seen=KNeighborsClassifier(), gate=OdinGate(), method="paper").fit(*train)
 
 
 @pytest.mark.parametrize(

@@ -133,31 +133,26 @@ class TestInfiniteFlips:
 
 
 class TestErrors:
-    def test_shapes(self):
-        with pytest.raises(ValueError, match="seen_gain must be one number per sample"):
-            SeenUnseenCurve([1, 2], [1], [0, 0])
-        with pytest.raises(ValueError, match="flips must be one number per sample"):
-            SeenUnseenCurve([[1, 2]], [0, 0], [0, 0])
-
-    def test_nan(self):
-        with pytest.raises(ValueError, match="flips has NaN"):
-            SeenUnseenCurve([1, np.nan], [0, 0], [0, 0])
-
-    def test_masked(self):
-        masked = np.ma.masked_greater([1.0, 2.0], 1.5)
-        with pytest.raises(ValueError, match=r"^unseen_gain has NaN or masked values; drop such samples$"):
-            SeenUnseenCurve([1, 2], [0, 0], masked)
-
-    def test_infinite_gains(self):
-        with pytest.raises(
-            ValueError, match=r"^seen_gain has infinite values; a sample adds at most 1 to an"
-        ):
-            SeenUnseenCurve([1, 2], [0, np.inf], [0, 0])
-
-    @pytest.mark.parametrize("flips", [["1", "2"], [1j, 2j], [None, 1]])
-    def test_not_numbers(self, flips):
-        with pytest.raises(ValueError, match=r"^flips must be a dense array of numbers, got dtype "):
-            SeenUnseenCurve(flips, [0, 0], [0, 0])
+    @pytest.mark.parametrize(
+        ("parts", "message"),
+        [
+            (([1, 2], [1], [0, 0]), "seen_gain must be one number per sample"),
+            (([[1, 2]], [0, 0], [0, 0]), "flips must be one number per sample"),
+            (([1, np.nan], [0, 0], [0, 0]), "flips has NaN"),
+            (
+                ([1, 2], [0, 0], np.ma.masked_greater([1.0, 2.0], 1.5)),
+                r"^unseen_gain has NaN or masked values; drop such samples$",
+            ),
+            (([1, 2], [0, np.inf], [0, 0]), r"^seen_gain has infinite values; a sample adds at most 1 to an"),
+            *(
+                ((flips, [0, 0], [0, 0]), r"^flips must be a dense array of numbers, got dtype ")
+                for flips in (["1", "2"], [1j, 2j], [None, 1])
+            ),
+        ],
+    )
+    def test_parts(self, parts, message):
+        with pytest.raises(ValueError, match=message):
+            SeenUnseenCurve(*parts)
 
     @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int32, np.float32])
     def test_any_numbers_become_float64(self, dtype):
