@@ -94,7 +94,7 @@ class TestExpectedScores:
     def test_the_level(self, model):
         narrow, wide = (model.expected_scores(level).intervals[0] for level in (0.5, 0.95))
         assert wide.low < narrow.low < narrow.high < wide.high
-        with pytest.raises(ValueError, match="level is a probability"):
+        with pytest.raises(ValueError, match="level is a share between 0 and 1, got 95"):
             model.expected_scores(95)
 
 

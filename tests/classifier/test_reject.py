@@ -100,7 +100,7 @@ def test_shares(model, test, share):
         lambda: model.predict(test[0][:1], accuracy=share),
         lambda: model.predict_set(test[0][:1], alpha=share),
     ):
-        with pytest.raises(ValueError, match="must lie between 0 and 1"):
+        with pytest.raises(ValueError, match="is a share between 0 and 1"):
             use()
 
 

@@ -98,7 +98,7 @@ def test_share_of_samples(cosmo, refuse):
         (["--best", "--threshold", "1"], "give --best, or --min-seen"),
         (["--min-seen", "0.5", "--softness", "1"], "give --best, or --min-seen"),
         (["--softness", "1"], "softness is a parameter of the paper's method"),
-        (["--unseen-share", "1"], "unseen_share must lie between 0 and 1"),
+        (["--unseen-share", "1"], "unseen_share is a share between 0 and 1"),
         (["--unseen-share", "0.2", "--samples", "test.csv"], "give --best, or --min-seen"),
         (["--samples", "nosuch.csv"], "nosuch.csv"),
         (["--confidence", "0.9"], "add --min-seen or --min-unseen"),

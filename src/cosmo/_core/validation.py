@@ -81,6 +81,13 @@ def as_number(value: Any, *, name: str, whole: bool = False) -> Any:
     return int(number) if whole else value
 
 
+def check_shares(**shares: Any) -> None:
+    """Raise unless all values are numbers between 0 and 1, neither of them included."""
+    for name, share in shares.items():
+        if not 0 < as_number(share, name=name) < 1:
+            raise ValueError(f"{name} is a share between 0 and 1, got {share}")
+
+
 def as_array(values: ArrayLike, *, name: str) -> NDArray[Any]:
     """Return values as an array; raise for sparse, masked and ragged ones."""
     if issparse(values):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator
 
-from cosmo._core.validation import as_number
+from cosmo._core.validation import as_number, check_shares
 from cosmo.data.splits import gating_split
 from cosmo.gates.base import Gate
 from cosmo.gates.baselines import MaxSoftmaxGate
@@ -252,8 +252,7 @@ class GatedMixture(Combination):
     def expect_share(self, share: float) -> Self:
         """Set the operating point for a share of unseen samples."""
         self.check_share()
-        if not 0 < as_number(share, name="unseen_share") < 1:
-            raise ValueError(f"unseen_share must lie between 0 and 1, got {share}")
+        check_shares(unseen_share=share)
         return self.set_point(threshold=float(logit(share)))
 
     def bounds(self, outputs: Outputs, confidence: float = 0.95) -> GZSLScores:

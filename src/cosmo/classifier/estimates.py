@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from cosmo._core.validation import check_shares
 from cosmo.data.rounds import offered_together
 from cosmo.metrics.accuracy import GZSLScores, Interval, harmonic_mean
 from cosmo.mixture.outputs import OutputsSummary
@@ -57,8 +58,7 @@ def expected_scores(
     deviation of the gate's bias, in units of the threshold; `level` the probability that an interval contains
     the accuracy on test.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level is a probability between 0 and 1, got {level}")
+    check_shares(level=level)
     rng = np.random.default_rng(seed)
     here = _ClassAccuracy(validation, flips, threshold)
     drawn: list[list[NDArray[np.float64]]] = [[], []]

@@ -25,7 +25,7 @@ from scipy.special import expit, log_softmax, logsumexp
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
-from cosmo._core.validation import as_number
+from cosmo._core.validation import check_shares
 from cosmo.classifier._prediction import OperatingPoints
 from cosmo.gates.calibrated import domain_weights
 from cosmo.mixture.outputs import OutputsSummary
@@ -222,7 +222,8 @@ class RejectOption(OperatingPoints):
         """Return which samples `predict` rejects, by p(y) of their best classes and their conformity."""
         rejected = np.zeros(len(probability), dtype=bool)
         if reject is not None and conformity is not None:
-            rejected |= conformity <= _share(reject, "reject")
+            check_shares(reject=reject)
+            rejected |= conformity <= reject
         if accuracy is not None:
             rejected |= probability < self.least_probability(accuracy)
         return rejected
@@ -239,15 +240,14 @@ class RejectOption(OperatingPoints):
 
     def least_probability(self, accuracy: float) -> float:
         """Return the least p(y) of answers that together have an accuracy on held-out samples."""
+        check_shares(accuracy=accuracy)
         _, validation = self._rejection()
         p_unseen, weights = self._held_out(validation)
         best = np.stack([validation.best_seen * (1 - p_unseen), validation.best_unseen * p_unseen])
         right = self.combination_.predict(validation) == validation.target
         share = expit(self.operating_point_.threshold)
         weights = weights * np.where(validation.is_seen, 1 - share, share)
-        return least_probability(
-            best.max(axis=0), right, validation.target, weights, _share(accuracy, "accuracy")
-        )
+        return least_probability(best.max(axis=0), right, validation.target, weights, accuracy)
 
     def predict_set(self, X: ArrayLike, alpha: float = 0.1) -> list[NDArray[Any]]:
         """Return a set of classes for each sample, most probable first; it may be empty.
@@ -260,6 +260,7 @@ class RejectOption(OperatingPoints):
         X : array of shape (n_samples, n_features)
         alpha : float, default=0.1
         """
+        check_shares(alpha=alpha)
         rejection, validation = self._rejection()
         p_unseen, weights = self._held_out(validation)
         own = rejection.own * np.where(validation.is_seen, 1 - p_unseen, p_unseen)
@@ -267,7 +268,7 @@ class RejectOption(OperatingPoints):
         # too, which made up for half of that: on glyphs and CLINC intents, draws 100 to 107 and 100 to 105.
         ratio = (len(self.classes_) - 1) / (rejection.n_classes - 1)
         own = among_more_classes(own, np.where(validation.is_seen, ratio, np.sqrt(ratio)))
-        proba, alpha = self.predict_proba(X), _share(alpha, "alpha")
+        proba = self.predict_proba(X)
         is_seen = np.isin(self.classes_, self.seen_classes_)
         inside = np.empty(proba.shape, dtype=bool)
         for columns, rows in ((is_seen, validation.is_seen), (~is_seen, ~validation.is_seen)):
@@ -317,9 +318,3 @@ def reason(seen: float, unseen: float, n_seen: int, n_unseen: int) -> str:
     (domain, best, n), (other, second, _) = sides if seen >= unseen else sides[::-1]
     most = math.ceil(100 * second) / 100
     return f"{domain}: best among {n} {domain} classes ({best:.2f}), no {other} class above {most:.2f}"
-
-
-def _share(value: float, name: str) -> float:
-    if not 0 < as_number(value, name=name) < 1:
-        raise ValueError(f"{name} must lie between 0 and 1, got {value}")
-    return float(value)

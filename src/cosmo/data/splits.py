@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cosmo._core.validation import as_class_index, as_number
+from cosmo._core.validation import as_class_index, as_number, check_shares
 from cosmo.data.dataset import GZSLDataset, Split
 
 PUBLISHED_SEEDS = {"AWA1": 1003, "CUB": 1002, "SUN": 1004, "FLO": 1000}
@@ -133,9 +133,7 @@ def hold_out(
     (6, 2, 4)
     """
     codes, n_classes = _factorize(labels)
-    for name, share in (("classes", classes), ("rows", rows)):
-        if not 0 < as_number(share, name=name) < 1:
-            raise ValueError(f"{name} is a share between 0 and 1, got {share}")
+    check_shares(classes=classes, rows=rows)
     generator = np.random.default_rng(seed)
     n_held = min(max(1, round(n_classes * classes)), n_classes - 1)
     held = np.zeros(n_classes, dtype=bool)

@@ -27,16 +27,14 @@ logger = logging.getLogger(__name__)
 _CHUNK = 256  # items whose features are written to one file
 _READERS = 2  # threads that read ahead while the network runs
 _MAX_LISTED = 20
-_MAX_NAME = 60
 _DIGEST_SIZE = 16  # bytes
 
 
 @dataclass(frozen=True)
 class Problem:
-    """An item that cannot be encoded: row, name (path or beginning of the text) and reason."""
+    """An item that cannot be encoded: its row, and the reason."""
 
     row: int
-    item: str
     reason: str
 
 
@@ -124,7 +122,7 @@ def extract(
             report(done, len(items))
             if on_error == "raise" and len(failures) >= _MAX_LISTED:
                 break
-    problems = [Problem(row, _name(items[row]), reason) for row, reason in sorted(failures.items())]
+    problems = [Problem(row, reason) for row, reason in sorted(failures.items())]
     if problems and on_error == "raise":
         raise ExtractionError(problems, encoder.kind, complete=done == len(items))
     for problem in problems:
@@ -179,13 +177,6 @@ def _call(function: Callable[[Any], Any], item: Any) -> Any:
 
 def _digest(encoder: Encoder, item: Any) -> bytes:
     return hashlib.blake2b(encoder.content(item), digest_size=_DIGEST_SIZE).digest()
-
-
-def _name(item: Any) -> str:
-    if isinstance(item, np.ndarray):
-        return f"array {item.shape}"
-    name = str(item)
-    return name if isinstance(item, os.PathLike) or len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}…"
 
 
 class _Store:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cosmo.classifier.explain import explain
 from cosmo.classifier.ways import CalibratedStacking
 from cosmo.data.tables import match_labels
+from cosmo.evaluation.run import Measures
 from cosmo.io.model import Model
 from cosmo.metrics.accuracy import (
     GZSLScores,
@@ -29,7 +30,7 @@ _WEAK = 5  # classes that are named in a warning
 
 
 @dataclass(frozen=True, eq=False)
-class ModelEvaluation:
+class ModelEvaluation(Measures):
     """Accuracies over the classes that have samples, with 95 % intervals over other rows.
 
     `Acc_ts` is NaN without samples of unseen classes, `Acc_tr` without those of seen ones, `Acc_H` and
@@ -40,10 +41,6 @@ class ModelEvaluation:
     of both experts. `baselines` has Acc_ts, Acc_tr, Acc_H and AUSUC of simpler rules, see `baselines`.
     """
 
-    scores: GZSLScores
-    intervals: tuple[Interval, Interval, Interval]
-    ausuc: float
-    ausuc_interval: Interval
     classes: pd.DataFrame
     confusions: pd.DataFrame
     predictions: pd.DataFrame
@@ -68,30 +65,17 @@ class ModelEvaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and names, for JSON; NaN becomes None."""
-
-        def plain(value: float) -> float | None:
-            return None if np.isnan(value) else float(value)
-
-        names = GZSLScores._fields
         table = self.classes.astype({"samples": int}).reset_index(names="class")
+        baselines = self.baselines.astype(object).where(self.baselines.notna(), None)
         return {
             "samples": len(self.predictions),
             "words": self.words,
-            **{name: plain(value) for name, value in self.scores._asdict().items()},
-            **{
-                f"{name}_95": [*map(plain, interval)]
-                for name, interval in zip(names, self.intervals, strict=True)
-            },
-            "ausuc": plain(self.ausuc),
-            "ausuc_95": [*map(plain, self.ausuc_interval)],
+            **self.numbers(),
             "calibration": self.answer_calibration.to_dict(),
             "gate_calibration": self.gate_calibration.to_dict(),
             "classes": table.astype(object).where(table.notna(), None).to_dict("records"),
             "confusions": self.confusions.astype(object).to_dict("records"),
-            "baselines": {
-                name: {key: plain(value) for key, value in row.items()}
-                for name, row in self.baselines.to_dict("index").items()
-            },
+            "baselines": baselines.to_dict("index"),
         }
 
 

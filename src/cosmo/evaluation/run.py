@@ -67,34 +67,50 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Measures:
+    """Accuracies on test and AUSUC, with 95 % intervals."""
+
+    scores: GZSLScores
+    intervals: tuple[Interval, Interval, Interval]
+    ausuc: float
+    ausuc_interval: Interval
+
+    @property
+    def measures(self) -> dict[str, tuple[float, Interval]]:
+        """Acc_ts, Acc_tr, Acc_H and AUSUC, each with its interval."""
+        accuracies = zip(self.scores._fields, self.scores, self.intervals, strict=True)
+        found = {name: (value, interval) for name, value, interval in accuracies}
+        return {**found, "ausuc": (self.ausuc, self.ausuc_interval)}
+
+    def numbers(self) -> dict[str, Any]:
+        """Return plain numbers, for JSON; NaN becomes None."""
+
+        def plain(value: float) -> float | None:
+            return None if np.isnan(value) else float(value)
+
+        return {name: plain(value) for name, (value, _) in self.measures.items()} | {
+            f"{name}_95": [plain(interval.low), plain(interval.high)]
+            for name, (_, interval) in self.measures.items()
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation(Measures):
     """Test results of one combination at the operating point chosen on validation, with 95 % intervals.
 
     `validation` has the accuracies on GZSL-Val at the same point, `curve` is on test.
     """
 
     name: str
-    scores: GZSLScores
-    intervals: tuple[Interval, Interval, Interval]
-    ausuc: float
-    ausuc_interval: Interval
     point: OperatingPoint
     validation: GZSLScores
     curve: SeenUnseenCurve
-
-    @property
-    def measures(self) -> dict[str, tuple[float, Interval]]:
-        """Acc_ts, Acc_tr, Acc_H and AUSUC on test, each with its interval."""
-        accuracies = zip(self.scores._fields, self.scores, self.intervals, strict=True)
-        found = {name: (value, interval) for name, value, interval in accuracies}
-        return {**found, "ausuc": (self.ausuc, self.ausuc_interval)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, for JSON."""
         return {
             "name": self.name,
-            **{name: value for name, (value, _) in self.measures.items()},
-            **{f"{name}_95": list(interval) for name, (_, interval) in self.measures.items()},
+            **self.numbers(),
             "operating_point": self.point._asdict(),
             "validation": self.validation._asdict(),
         }

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from cosmo._core.validation import as_array, as_class_index, as_number, check_scores
+from cosmo._core.validation import as_array, as_class_index, check_scores, check_shares
 from cosmo.metrics.intervals import plausible_accuracies
 
 __all__ = [
@@ -196,7 +196,7 @@ def gzsl_intervals(
     (0.81, 1.0)
     """
     truth, guess = as_class_index(y_true), as_class_index(y_pred)
-    _check_share(level=level)
+    check_shares(level=level)
     generator = np.random.default_rng(seed)
     hits = [_hits(truth, guess, classes) for classes in (unseen, seen)]
     counted = [_mean_over_classes(*one) for one in hits]
@@ -211,21 +211,10 @@ def gzsl_intervals(
     return ts, tr, interval(harmonic_mean(*drawn), harmonic_mean(*counted))
 
 
-def _check_share(**shares: float) -> None:
-    for name, share in shares.items():
-        if not 0 < as_number(share, name=name) < 1:
-            raise ValueError(f"{name} is a share between 0 and 1, got {share}")
-
-
-def _both_domains(is_seen: ArrayLike) -> NDArray[np.bool_]:
-    values = np.asarray(is_seen, dtype=bool)
-    if values.all() or not values.any():
-        raise ValueError("a gate is measured on samples of both seen and unseen classes; one kind is missing")
-    return values
-
-
 def _measured(is_seen: ArrayLike, score: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    domains = _both_domains(is_seen)
+    domains = np.asarray(is_seen, dtype=bool)
+    if domains.all() or not domains.any():
+        raise ValueError("a gate is measured on samples of both seen and unseen classes; one kind is missing")
     return domains, check_scores(score, len(domains), name="score")
 
 
@@ -251,7 +240,7 @@ def fpr_at_tpr(is_seen: ArrayLike, score: ArrayLike, tpr: float = 0.95) -> float
     >>> fpr_at_tpr([True, True, False], [0.9, 0.4, 0.1])
     0.0
     """
-    _check_share(tpr=tpr)
+    check_shares(tpr=tpr)
     false_rate, true_rate, _ = roc_curve(*_measured(is_seen, score))
     # Of equal abscissae np.interp takes the last, so the curve is walked from its far end.
     return float(np.interp(-tpr, -true_rate[::-1], false_rate[::-1]))
@@ -274,7 +263,7 @@ def gate_intervals(
     >>> float(auc.low), float(fpr.high)
     (1.0, 0.0)
     """
-    _check_share(level=level, tpr=tpr)
+    check_shares(level=level, tpr=tpr)
     seen, score = _measured(is_seen, score)
     # Rows with the same score cross every threshold together: one column each, highest first.
     _, column = np.unique(-score, return_inverse=True)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosmo._core.validation import as_class_index, as_number
+from cosmo._core.validation import as_class_index, as_number, check_shares
 from cosmo.metrics.accuracy import GZSLScores, Interval, harmonic_mean
 
 
@@ -212,8 +212,7 @@ class SeenUnseenCurve:
         groups : array of int, shape (n_samples,)
             Class of each sample.
         """
-        if not 0 < as_number(level, name="level") < 1:
-            raise ValueError(f"level is a share between 0 and 1, got {level}")
+        check_shares(level=level)
         codes, _ = as_class_index(np.asarray(groups)).factorize()
         if len(codes) != len(self.flips) or (codes < 0).any():
             raise ValueError(f"groups must name the class of each of the {len(self.flips)} samples")

@@ -247,11 +247,10 @@ def accuracy_table(found: ModelEvaluation) -> TextTable:
     """Return the accuracies of an evaluation."""
     rows = [
         [name, _percent(value), missing if np.isnan(value) else _interval(interval)]
-        for name, value, interval, missing in zip(
+        for name, missing, (value, interval) in zip(
             ("new classes (Acc_ts)", "known classes (Acc_tr)", "balanced (Acc_H)", "all points (AUSUC)"),
-            (*found.scores, found.ausuc),
-            (*found.intervals, found.ausuc_interval),
             ("no such samples", "no such samples", "needs both", "needs both"),
+            found.measures.values(),
             strict=True,
         )
     ]
