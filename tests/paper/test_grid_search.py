@@ -198,7 +198,3 @@ class TestSearch:
         unseen = TEST.seen.max(axis=1) < result.operating_point.threshold
         guess = np.where(unseen, N_SEEN + TEST.unseen.argmax(axis=1), TEST.seen.argmax(axis=1))
         assert result.test == pytest.approx(accuracies(TEST, guess))
-
-    def test_an_empty_grid(self):
-        with pytest.raises(ValueError, match="grid is empty"):
-            grid_search(fitted("adaptive"), VALIDATION, TEST, Grid((), np.linspace(0, 1, 5)))

@@ -21,22 +21,6 @@ def trial(rule, search="exact", dataset="CUB"):
 
 
 class TestTrial:
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            (
-                {"source": "prediction"},
-                "source must be one of predictions, features, scores; got 'prediction'",
-            ),
-            ({"rule": "cosmo"}, "rule must be one of alone, .*COSMO.*; got 'cosmo'"),
-            ({"search": "grid"}, "search must be one of exact, authors, textbook; got 'grid'"),
-        ],
-    )
-    def test_unknown_names(self, change, message):
-        usual = {"dataset": "CUB", "expert": "LAGO", "source": "features", "rule": "COSMO"}
-        with pytest.raises(ValueError, match=message):
-            Trial(**(usual | change))
-
     @pytest.mark.parametrize("rule", WAYS)
     def test_who_has_to_be_asked(self, rule):
         source = trial(rule).case[2]

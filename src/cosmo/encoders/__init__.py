@@ -101,19 +101,7 @@ def check_identity(encoder: Encoder, identity: str | None) -> Encoder:
 class DeferredEncoder(Encoder):
     """Encoder of a model file, whose weights are loaded when an item is not in the cache.
 
-    Parameters
-    ----------
-    name : str
-        See `make_encoder`.
-    identity : str
-        Fingerprint of the weights that the model was trained with. Other weights raise ValueError.
-    n_features : int
-
-    Examples
-    --------
-    >>> encoder = DeferredEncoder("minilm", "another fingerprint", 384)
-    >>> encoder.kind
-    'text'
+    Other weights than those with the fingerprint `identity` raise ValueError.
     """
 
     def __init__(self, name: str, identity: str, n_features: int) -> None:

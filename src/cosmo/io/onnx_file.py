@@ -134,13 +134,7 @@ def export_onnx(model: Model | Cosmo, path: str | Path) -> None:
 
 
 def largest_difference(model: Model | Cosmo, path: str | Path, rows: NDArray[Any]) -> float:
-    """Return the largest difference of a file's probabilities to the model's, by onnxruntime.
-
-    Raises
-    ------
-    ValueError
-        If the answers differ by more than rounding.
-    """
+    """Return the largest difference of a file's probabilities to the model's; raise if it is no rounding."""
     cosmo = model.cosmo if isinstance(model, Model) else model
     session = require("onnxruntime").InferenceSession(str(path), providers=["CPUExecutionProvider"])
     rows = np.asarray(rows, dtype=np.float32)

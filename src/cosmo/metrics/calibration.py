@@ -51,20 +51,9 @@ class Calibration:
 
 
 def calibration(proba: ArrayLike, outcome: ArrayLike, *, bins: int = 15) -> Calibration:
-    """Return the calibration curve of probabilities with known outcomes.
+    """Return the calibration curve of probabilities of an event, given whether it happened.
 
-    Parameters
-    ----------
-    proba : array of shape (n_samples,)
-        Predicted probabilities of an event.
-    outcome : array of bool, shape (n_samples,)
-        Whether the event happened.
-    bins : int, default=15
-        Largest number of bins of equal mass; equal probabilities share a bin.
-
-    Returns
-    -------
-    Calibration
+    There are at most `bins` bins, of equal mass; equal probabilities share a bin.
 
     Examples
     --------

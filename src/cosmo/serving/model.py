@@ -30,24 +30,9 @@ class Loaded:
 class ServedModel:
     """The model of a file. A changed file is loaded beside the old model, which stays if that fails.
 
-    Parameters
-    ----------
-    path : path of a model file
-    registry : CollectorRegistry
-        Receives the metrics of reloads.
-    encoder : Encoder, optional
-        Used instead of a new one of the same name, see `Model.load`.
-    trusted : list of str, optional
-        Types that may be loaded, see `Model.load`.
-
-    Attributes
-    ----------
-    current : Loaded
-        A request must read it once: it may be replaced at any time.
-    error : str or None
-        Why the file as it is now is not the model in use.
-    lock : Lock
-        Held while a model is used: tokenizers are not thread-safe, and threads of the products suffice.
+    `registry` receives the metrics of reloads; `encoder` and `trusted` are those of `Model.load`. A request
+    must read `current` once: it may be replaced at any time. `error` is why the file as it is now is not the
+    model in use. `lock` is held while a model is used: tokenizers are not thread-safe.
     """
 
     def __init__(
