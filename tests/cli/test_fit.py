@@ -10,6 +10,7 @@ import pytest
 
 from cosmo.data import load_glyphs, write_glyph_images
 from cosmo.io.model import Model
+from cosmo.io.onnx_file import export_onnx
 from cosmo.metrics.accuracy import gzsl_scores
 
 
@@ -181,6 +182,31 @@ def test_without_samples(cosmo, refuse, tmp_path):
         grown.cosmo.expected_scores()
     with pytest.raises(ValueError, match="no share can be estimated"):
         grown.cosmo.operate_at(samples=grown.encode(texts))
+
+
+@pytest.mark.parametrize("words", [[], ["--zero-shot"]])
+def test_best_of_several_sentences(words, cosmo, refuse, tmp_path):
+    """A class of two topics is recognised by the sentence on the topic of a text."""
+    pytest.importorskip("sentence_transformers")
+    cosmo("init", tmp_path, "--kind", "text")
+    sentences = json.loads((tmp_path / "descriptions.json").read_text())
+    sentences["speak_to_human"] = ["wants to talk to a person", "asks about jobs and applications"]
+    (tmp_path / "descriptions.json").write_text(json.dumps(sentences))
+    words = ["fit", *words, "--descriptions", "descriptions.json", "-q", "--unseen"]
+    cosmo(*words, "similarity:prompts=best", folder=tmp_path)
+    model = Model.load(tmp_path / "model.cosmo")
+    assert model.cosmo.experts_.descriptions.shape[1] == 2 * model.cosmo.n_features_in_
+    texts = ["is there a vacancy in your team", "let me talk to someone"]
+    assert (model.predict(texts) == "speak_to_human").all()
+    with pytest.raises(ValueError, match="cannot be exported"):
+        export_onnx(model, tmp_path / "m.onnx")
+    model.add_classes({"gift": "asks about gift cards", "shop": ["asks for the way", "wants to park a car"]})
+    assert model.predict(["where can i park my car", "do you sell gift cards"]).tolist() == ["shop", "gift"]
+    assert model.learn(["a parking lot"], ["shop"]).predict(["is there a parking lot"])[0] == "shop"
+    with pytest.raises(ValueError, match="a class has 3 sentences; the model compares 2 at most"):
+        model.add_classes({"three": ["one", "two", "three"]})
+    if "--zero-shot" in words:
+        refuse([*words, "eszsl"], "without samples, the unseen expert is similarity", folder=tmp_path)
 
 
 def test_folders_of_pictures(cosmo, tmp_path):

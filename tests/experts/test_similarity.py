@@ -163,3 +163,44 @@ def test_inside_cosmo():
     model.add_classes(space.table.loc[[space.unseen[-1]]])
     assert (model.predict(space.X[newest]) == space.unseen[-1]).mean() > 0.5
     assert model.score(space.X, space.y) > 0.7
+
+
+class TestPrompts:
+    """Several sentences of each class."""
+
+    @pytest.fixture
+    def space(self):
+        """Pairs of classes made one, each with two descriptions."""
+        space = Space(n_classes=48, noise=1.2)
+        names = [f"pair {i // 2}" for i in range(48)]
+        space.y = pd.Series(names, space.table.index)[space.y].to_numpy()
+        sentences = space.table.to_numpy()
+        space.wide = pd.DataFrame(sentences.reshape(24, -1), index=names[::2])
+        space.table = pd.DataFrame(sentences.reshape(24, 2, -1).mean(axis=1), index=names[::2])
+        space.unseen = space.table.index[-6:]
+        space.is_seen = ~np.isin(space.y, space.unseen)
+        return space
+
+    def test_best_is_the_largest_cosine(self, space):
+        expert = clone(PLAIN).set_params(prompts="best").fit(space.X, space.y, space.wide)
+        halves = (pd.DataFrame(part, space.wide.index) for part in np.hsplit(space.wide.to_numpy(), 2))
+        each = [clone(PLAIN).fit(space.X, space.y, half).scores(space.X, half) for half in halves]
+        np.testing.assert_allclose(expert.scores(space.X, space.wide), np.maximum(*each), atol=1e-6)
+
+    def test_better_than_the_average_where_sentences_differ(self, space):
+        average = space.accuracy(SimilarityExpert())
+        space.table = space.wide
+        assert space.accuracy(SimilarityExpert(prompts="best")) > average + 0.05
+
+    def test_one_sentence_each_is_the_same(self, space):
+        one, best = (space.fitted(SimilarityExpert(prompts=way)) for way in ("average", "best"))
+        np.testing.assert_array_equal(*(e.scores(space.X, space.table) for e in (one, best)))
+
+    @pytest.mark.parametrize(
+        ("prompts", "columns", "message"),
+        [("average", 48, "24 features but the descriptions have 48 columns"), ("best", 47, "47 columns"),
+         ("all", 48, "prompts must be 'average' or 'best'")],
+    )  # fmt: skip
+    def test_refused(self, space, prompts, columns, message):
+        with pytest.raises(ValueError, match=message):
+            SimilarityExpert(prompts=prompts).fit(space.X, space.y, space.wide.iloc[:, :columns])

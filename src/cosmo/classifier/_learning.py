@@ -20,6 +20,7 @@ from scipy.special import logsumexp
 from cosmo.classifier.combinations import GatedMixture
 from cosmo.experts._linear import transformed
 from cosmo.experts.pair import Corrections, ExpertPair
+from cosmo.experts.similarity import average_prompts
 
 # Chosen on other draws of CLINC and glyphs (100) and on training classes of CUB, among 3 to 30: larger ones
 # lower the accuracy of some classes with one sample, smaller ones learn less from twenty.
@@ -125,7 +126,7 @@ def learn(
     if n_trained:
         centre, scale = _spread(rows[trained], codes[trained])
     else:
-        table = start.descriptions.to_numpy(np.float32)
+        table = start.descriptions.to_numpy(np.float32).reshape(-1, rows.shape[1])
         centre, scale = _spread(table, np.zeros(len(table), dtype=np.intp))
     others = logsumexp(np.delete(masses, columns, axis=1), axis=1)
     W, b = _fit(
@@ -177,6 +178,7 @@ def _likely_rows(
     They are its description, moved by steps from other descriptions to samples of their classes.
     """
     n_seen, table = len(start.seen_classes), start.descriptions.loc[start.classes].to_numpy(np.float32)
+    table = average_prompts(table, rows.shape[1])
     others, steps = table[n_seen:], rows - table[codes]
     n = min(per_class, 1 + _LIKELY // max(1, len(others)))
     drawn = np.random.default_rng(0).integers(len(steps), size=(len(others), n))

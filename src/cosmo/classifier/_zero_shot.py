@@ -22,12 +22,15 @@ from cosmo.mixture.outputs import OutputsSummary
 _TEMPERATURE = 0.04
 
 
-def fit_zero_shot(cosmo: Cosmo) -> Cosmo:
+def fit_zero_shot(cosmo: Cosmo, n_features: int | None = None) -> Cosmo:
     """Complete a classifier whose classes have descriptions only: the largest cosine, nothing is trained."""
     assert cosmo.descriptions is not None, "encoded by the caller"
     table = check_descriptions(cosmo.descriptions)
-    width = table.shape[1]
-    expert = SimilarityExpert(0.0, 0.0, temperature=_TEMPERATURE)
+    width = n_features or table.shape[1]
+    if not isinstance(cosmo.unseen, SimilarityExpert | str | None):
+        raise ValueError(f"without samples, the unseen expert is similarity, not {cosmo.unseen!r}")
+    prompts = getattr(cosmo.unseen, "prompts", "average")
+    expert = SimilarityExpert(0.0, 0.0, temperature=_TEMPERATURE, prompts=prompts)
     expert.columns_, expert.decided_, expert.others_ = table.columns, expert.get_params(), None
     expert.sample_mean_ = expert.description_mean_ = np.zeros(width, dtype=np.float32)
     expert.whitener_, expert.step_ = np.eye(width, dtype=np.float32), np.zeros((width, width), np.float32)

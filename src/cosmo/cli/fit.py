@@ -10,7 +10,7 @@ from cosmo.cli import _options
 from cosmo.cli._progress import PlainConsole, progress
 from cosmo.data import read_descriptions
 from cosmo.encoders import make_encoder
-from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS
+from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS, make_unseen_expert
 from cosmo.gates import GATES
 from cosmo.io.model import Model, fit_model
 from cosmo.io.model_file import card_text
@@ -110,7 +110,8 @@ def _fit_zero_shot(args: argparse.Namespace, out: Path) -> int:
         raise ValueError("--zero-shot needs --descriptions FILE, a sentence for each class")
     with progress(quiet=args.quiet) as step:
         encoder = make_encoder(args.encoder or "minilm", weights=args.weights)
-        model = fit_model([], [], read_descriptions(args.descriptions), encoder=encoder)
+        unseen = None if args.unseen in (None, "auto") else make_unseen_expert(args.unseen)
+        model = fit_model([], [], read_descriptions(args.descriptions), encoder=encoder, unseen=unseen)
         model.summary["kind"] = encoder.kind
         model.save(out)
         step(f"wrote {out}, {out.stat().st_size / 1000:.0f} kB")

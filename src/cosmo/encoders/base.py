@@ -92,12 +92,18 @@ class Encoder(ABC):
         return f"{type(self).__name__}({self.name!r})"
 
 
-def encode_classes(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:
+def encode_classes(encoder: Encoder, texts: Sequence[str], side_by_side: int = 1) -> NDArray[np.float32]:
     """Return descriptions in the space of the samples.
 
-    Lines of a description are sentences. Several are averaged, and scaled to their mean length.
+    Lines of a description are sentences. Several are averaged, and scaled to their mean length. If there are
+    to be more than one `side_by_side`, a row has that many embeddings, repeated for classes with fewer.
     """
     groups = [[line for line in text.splitlines() if line.strip()] for text in texts]
+    if side_by_side > 1:
+        if (most := max(map(len, groups))) > side_by_side:
+            raise ValueError(f"a class has {most} sentences; the model compares {side_by_side} at most")
+        lines = [line for group in groups for line in (group * side_by_side)[:side_by_side]]
+        return encoder.encode_descriptions(lines).reshape(len(groups), -1)
     rows = encoder.encode_descriptions([line for group in groups for line in group])
     starts = np.cumsum([0, *map(len, groups)])[:-1]
     counts = np.array([len(group) for group in groups], dtype=np.float32)

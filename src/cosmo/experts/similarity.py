@@ -40,6 +40,10 @@ class SimilarityExpert(UnseenExpert):
         `(1 - s) / s`. None chooses on held-out classes.
     temperature : float or None, default=None
         Temperature of the soft-max over cosines. None fits it on held-out rows.
+    prompts : {"average", "best"}, default="average"
+        Of several sentences of a class, their average, in the space of the samples, or the best match. For
+        "best", a row of `descriptions` has the embeddings of a class's sentences side by side; `fit_model`
+        makes it so.
 
     References
     ----------
@@ -67,12 +71,17 @@ class SimilarityExpert(UnseenExpert):
     adapter: float | None = None
     _: KW_ONLY
     temperature: float | None = None
+    prompts: str = "average"
 
     def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
-        self._adapt(_Seen.learn(X, codes, attributes), decided["whitening"], decided["adapter"])
+        self._adapt(self._learn(X, codes, attributes), decided["whitening"], decided["adapter"])
+
+    def _learn(self, X: Array, codes: Codes, attributes: Array) -> _Seen:
+        self._check_joint_space(X, attributes)
+        return _Seen.learn(X, codes, average_prompts(attributes, X.shape[1]))
 
     def _candidates(self, X: Array, codes: Codes, table: pd.DataFrame) -> Iterator[Self]:
-        seen = _Seen.learn(X, codes, table.to_numpy())
+        seen = self._learn(X, codes, table.to_numpy())
         for whitening, adapter in product(self._values("whitening"), self._values("adapter")):
             candidate = self._with(table.columns, whitening=whitening, adapter=adapter)
             candidate._adapt(seen, whitening, adapter)
@@ -96,13 +105,26 @@ class SimilarityExpert(UnseenExpert):
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
         """Return cosines, shape (n_samples, n_classes)."""
         X, A = check_features(X, name="X"), self.attributes(descriptions)
-        _check_joint_space(X, A)
-        return self._directions(X, self.sample_mean_) @ self.targets(A).T
+        self._check_joint_space(X, A)
+        cosines: Array = self._directions(X, self.sample_mean_) @ self.targets(A).T
+        return cosines if A.shape[1] == X.shape[1] else cosines.reshape(len(X), len(A), -1).max(axis=2)
 
     def targets(self, attributes: Array) -> Array:
-        """Return the adapted descriptions, of unit length."""
-        A = self._directions(attributes, self.description_mean_)
+        """Return the adapted descriptions of unit length, all sentences of a class one after the other."""
+        sentences = attributes.reshape(-1, len(self.sample_mean_))
+        A = self._directions(sentences, self.description_mean_)
         return unit_rows(A + A @ self.step_)
+
+    def _check_joint_space(self, X: Array, descriptions: Array) -> None:
+        if self.prompts not in ("average", "best"):
+            raise ValueError(f"prompts must be 'average' or 'best', got {self.prompts!r}")
+        n = X.shape[1]
+        if descriptions.shape[1] != n and (self.prompts == "average" or descriptions.shape[1] % n):
+            raise ValueError(
+                f"X has {n} features but the descriptions have {descriptions.shape[1]} columns: "
+                "SimilarityExpert compares them as they are, so one encoder must make both; "
+                "ESZSL takes descriptions of any kind"
+            )
 
     def _directions(self, rows: Array, mean: Array) -> Array:
         return unit_rows(np.matmul(rows - mean, self.whitener_))
@@ -118,7 +140,6 @@ class _Seen(NamedTuple):
 
     @classmethod
     def learn(cls, X: Array, codes: Codes, descriptions: Array) -> _Seen:
-        _check_joint_space(X, descriptions)
         sizes = np.bincount(codes)
         sums = np.add.reduceat(X[np.argsort(codes, kind="stable")], np.cumsum(sizes) - sizes)
         means = (sums / sizes[:, None]).astype(np.float32)
@@ -134,10 +155,9 @@ class _Seen(NamedTuple):
         return (self.axes / np.sqrt((1 - weight) + weight * self.variances / mean)) @ self.axes.T
 
 
-def _check_joint_space(X: Array, descriptions: Array) -> None:
-    if X.shape[1] != descriptions.shape[1]:
-        raise ValueError(
-            f"X has {X.shape[1]} features but the descriptions have {descriptions.shape[1]} columns: "
-            "SimilarityExpert compares them as they are, so one encoder must make both; "
-            "ESZSL takes descriptions of any kind"
-        )
+def average_prompts(descriptions: Array, n_features: int) -> Array:
+    """Return the average of a class's embeddings, of their mean length; `descriptions` has them in a row."""
+    if descriptions.shape[1] == n_features:
+        return descriptions
+    prompts = descriptions.reshape(len(descriptions), -1, n_features)
+    return unit_rows(prompts.mean(axis=1)) * np.linalg.norm(prompts, axis=2).mean(axis=1, keepdims=True)

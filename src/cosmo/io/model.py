@@ -195,7 +195,8 @@ class Model:
         if texts is None or self.texts is None:
             self.cosmo.add_classes(descriptions)
         else:
-            self.cosmo.add_classes(_encode_texts(self.encoder, texts))
+            n = self.cosmo.experts_.descriptions.shape[1] // self.encoder.n_features
+            self.cosmo.add_classes(_encode_texts(self.encoder, texts, n))
             self.texts = {**self.texts, **texts}
         return self
 
@@ -233,8 +234,7 @@ class Model:
             )
         exemplars = self.exemplars
         if not len(experts.seen_classes):
-            none = np.zeros(0, dtype=np.intp)
-            exemplars = ExemplarBuffer(rows[:0], none, none, _EXEMPLARS)
+            exemplars = ExemplarBuffer.draw(rows[:0], np.zeros(0, dtype=np.intp), _EXEMPLARS)
         if training is not None:
             others = check_features(self.encode(training[0]), name="training rows", columns=width)
             codes = encode_labels(training[1], experts.seen_classes, name="labels of training rows")
@@ -314,7 +314,7 @@ def fit_model(
         Classes in `y` are seen.
     descriptions : DataFrame, Series or dict
         A row of numbers, a sentence or a list of sentences for each class, seen and unseen. Sentences require
-        an encoder; several of a class are averaged.
+        an encoder; several of a class are averaged, or the best counts: `SimilarityExpert(prompts="best")`.
     encoder : str or Encoder, optional
         See `cosmo.encoders.make_encoder`.
     name, date : str, optional
@@ -340,7 +340,9 @@ def fit_model(
     if texts is not None:
         if encoder is None:
             raise ValueError("descriptions in words need an encoder such as 'minilm'; or give numbers")
-        descriptions = _encode_texts(encoder, texts)
+        best = getattr(cosmo_params.get("unseen"), "prompts", "") == "best"
+        n = max(len(text.splitlines()) for text in texts.values()) if best else 1
+        descriptions = _encode_texts(encoder, texts, n)
     names = None
     if isinstance(X, pd.DataFrame):
         names = [str(column) for column in X.columns]
@@ -349,7 +351,7 @@ def fit_model(
     if encoder is not None:
         model.encoder_name, model.encoder_identity, model._encoder = encoder.name, encoder.identity, encoder
     if isinstance(X, Sequence) and not X:
-        fit_zero_shot(model.cosmo)
+        fit_zero_shot(model.cosmo, None if encoder is None else encoder.n_features)
         model.summary = {"data": name, "date": date, "samples": 0, "versions": versions()}
         return model
     rows, labels = model.encode(X), as_class_index(y)
@@ -387,8 +389,9 @@ def _texts(descriptions: Descriptions) -> dict[Hashable, str] | None:
     return pairs
 
 
-def _encode_texts(encoder: Encoder, texts: Mapping[Hashable, str]) -> pd.DataFrame:
-    return pd.DataFrame(encode_classes(encoder, list(texts.values())), index=as_class_index(texts))
+def _encode_texts(encoder: Encoder, texts: Mapping[Hashable, str], side_by_side: int) -> pd.DataFrame:
+    rows = encode_classes(encoder, list(texts.values()), side_by_side)
+    return pd.DataFrame(rows, index=as_class_index(texts))
 
 
 def _lines(text: Any) -> Any:

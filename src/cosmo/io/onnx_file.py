@@ -230,6 +230,8 @@ def _scores(graph: _Graph, expert: UnseenExpert, rows: str, table: pd.DataFrame)
         parts = zip(scores, expert.factors_, strict=True)
         return graph.Sum(*(graph.Mul(one, factor) for one, factor in parts))
     if isinstance(expert, SimilarityExpert):
+        if expert.prompts == "best":
+            raise ValueError("a SimilarityExpert with prompts='best' cannot be exported")
         cosines = graph.unit(graph.MatMul(graph.Sub(rows, expert.sample_mean_), expert.whitener_))
         return graph.MatMul(cosines, expert.targets(expert.attributes(table)).T)
     attributes = expert.attributes(table)
