@@ -128,8 +128,7 @@ def choose(
 def _transforms(X: Rows) -> list[str]:
     lengths = np.linalg.norm(X, axis=1)
     varied = lengths.std() > 1e-3 * lengths.mean()
-    names = ["none", *(["roots"] if X.min() >= 0 else []), *(["unit"] if varied else [])]
-    return [*names, "unit roots"] if len(names) == 3 else names
+    return ["none", *(["roots"] if X.min() >= 0 else []), *(["unit"] if varied else [])]
 
 
 class _Contest:
@@ -174,7 +173,7 @@ class _Contest:
         """Return an unseen expert with its parameters chosen."""
         X, held = self.rows(transform), self.held
         chosen = expert.select(X, self.y, self.table, held, cache=self.cache)
-        chosen.accuracy_ = self._accuracy_of(self._scores(chosen, X, held), held)
+        chosen.accuracy_ = float(self._class_accuracies(self._scores(chosen, X, held), held).mean())
         self.add("unseen", chosen, transform, chosen.accuracy_)
         return chosen
 
@@ -183,15 +182,17 @@ class _Contest:
         classes = self.y[held.unseen_val].unique()
         return expert.scores(X[held.unseen_val], self.table.loc[classes])
 
-    def _accuracy_of(self, scores: Rows, held: HoldOut) -> float:
+    def _class_accuracies(self, scores: Rows, held: HoldOut) -> NDArray[np.float64]:
         codes = pd.factorize(self.y[held.unseen_val])[0]
-        return class_accuracy(codes, scores.argmax(axis=1), scores.shape[1])
+        right = scores.argmax(axis=1) == codes
+        return np.bincount(codes, weights=right) / np.bincount(codes)
 
     def best_unseen(self, transform: str, first: UnseenExpert | None) -> UnseenExpert:
         """Return the best of all unseen experts and of the means of the best two and three.
 
         Those with chosen parameters are compared on further hold-outs, in which the other classes are held
-        out: the accuracy by which parameters were chosen is too high, and more so for some experts.
+        out: the accuracy by which parameters were chosen is too high, and more so for some experts. A mean
+        replaces the best expert if its lead, class by class, exceeds one standard error.
         """
         assert first is not None, "compared with each transform"
         experts = [first]
@@ -216,10 +217,10 @@ class _Contest:
             for fold in folds
         ]
         members = [[k] for k in range(len(experts))] + [list(range(n)) for n in range(2, len(experts) + 1)]
-        accuracies = [
-            np.mean(
+        accuracies = [  # of each held-out class
+            np.concatenate(
                 [
-                    self._accuracy_of(np.sum([part[k] for k in some], axis=0), fold)
+                    self._class_accuracies(np.sum([part[k] for k in some], axis=0), fold)
                     for part, fold in zip(parts, folds, strict=True)
                 ]
             )
@@ -227,8 +228,8 @@ class _Contest:
         ]
         for some, accuracy in zip(members, accuracies, strict=True):
             name = experts[some[0]] if len(some) == 1 else EnsembleExpert([experts[k] for k in some])
-            self.add("unseen, other hold-outs", name, transform, float(accuracy))
-        chosen = members[int(np.argmax(accuracies))]
+            self.add("unseen, other hold-outs", name, transform, float(accuracy.mean()))
+        chosen = members[_within_one_error(accuracies, len(experts))]
         if len(chosen) == 1:
             return experts[chosen[0]]
         mean = EnsembleExpert([clone(experts[k]) for k in chosen])
@@ -266,6 +267,14 @@ class _Contest:
             C = max(values, key=lambda C: self.seen(SoftmaxRegression(C, tol=1e-4), transform))
             self.seen(Discriminant(shrinkage, logistic=C), transform)
         return max(self.seen_experts, key=lambda pair: pair[1])[0]
+
+
+def _within_one_error(accuracies: list[NDArray[np.float64]], n_simple: int) -> int:
+    """Return the index of the best, but of the best of the first `n_simple` if none leads by one standard error."""
+    means = [accuracy.mean() for accuracy in accuracies]
+    simple, best = int(np.argmax(means[:n_simple])), int(np.argmax(means))
+    lead = accuracies[best] - accuracies[simple]
+    return best if lead.mean() > lead.std(ddof=1) / np.sqrt(len(lead)) else simple
 
 
 def _name(expert: Any) -> str:
