@@ -143,8 +143,7 @@ class Cache:
     def read(self, kind: str, key: str) -> dict[str, Any]:
         """Return a JSON document, or an empty one if it is not in the cache."""
         content = _read(self._path(kind, key, "json"))
-        document: dict[str, Any] = {} if content is None else json.loads(content)
-        return document
+        return {} if content is None else json.loads(content)
 
     def write(self, kind: str, key: str, document: Mapping[str, Any]) -> None:
         """Store a JSON document."""

@@ -13,6 +13,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from cosmo._core import require
 
 _LARGE = 2**25  # values in X from which products are worth more than one thread
+_controller = lru_cache(maxsize=1)(ThreadpoolController)
 _lock = Lock()
 _limits: list[Any] = []  # one entry per user; the first one holds the original number of threads
 
@@ -47,8 +48,3 @@ def single_torch_thread() -> Iterator[int]:
         yield number
     finally:
         torch.set_num_threads(number)
-
-
-@lru_cache(maxsize=1)
-def _controller() -> Any:
-    return ThreadpoolController()

@@ -63,8 +63,7 @@ class Scores(NamedTuple):
 
     def weights(self) -> NDArray[np.float64]:
         """Return a weight for each row, so that all classes count the same."""
-        rows: NDArray[np.float64] = 1 / np.bincount(self.target)[self.target]
-        return rows
+        return 1 / np.bincount(self.target)[self.target]
 
 
 class RoundScores(NamedTuple):

@@ -214,8 +214,7 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Set parameters, also those of experts and gate, such as `seen__C`, where these are the default."""
         for name in {key.partition("__")[0] for key in params if "__" in key} & _DEFAULTS.keys():
             setattr(self, name, self._part(name))
-        set_on: Self = super().set_params(**params)
-        return set_on
+        return super().set_params(**params)
 
     def _part(self, name: str) -> Any:
         part = getattr(self, name)

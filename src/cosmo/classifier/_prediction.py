@@ -46,14 +46,12 @@ class Predictor:
 
     def _check_rows(self, X: ArrayLike) -> NDArray[np.float32]:
         check_is_fitted(self, "experts_")
-        features: NDArray[np.float32] = validated(self, X)
-        return features
+        return validated(self, X)
 
     def _check_for_prediction(self, X: ArrayLike) -> NDArray[np.float32]:
         check_is_fitted(self, "experts_")
         # A linear unseen expert shows values that are not finite; scanning for them takes time.
-        features: NDArray[np.float32] = validated(self, X, finite=not self.experts_.linear)
-        return features
+        return validated(self, X, finite=not self.experts_.linear)
 
     def _predictions(self, features: NDArray[np.float32]) -> Iterator[ExpertOutputs]:
         """Yield the experts' predictions for consecutive blocks of rows."""

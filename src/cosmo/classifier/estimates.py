@@ -108,8 +108,7 @@ class _ClassAccuracy:
         drawn = rng.binomial(rows, np.clip(accuracy, 0, 1)) / rows
         # Other competitors change the accuracy of each class; their spread stands for that of the changes.
         weights = rng.dirichlet(np.ones(len(rows)), size=_DRAWS)
-        means: NDArray[np.float64] = (weights * drawn).sum(axis=1)
-        return means
+        return (weights * drawn).sum(axis=1)
 
     def other_classes(self, n_unseen: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw the mean accuracy of other unseen classes, whose distribution is itself uncertain.
@@ -123,8 +122,7 @@ class _ClassAccuracy:
         counts = rng.multinomial(n_unseen, weights)
         total = counts[:, :-1] @ (right / rows)
         any_accuracy = np.array([rng.random(n).sum() for n in counts[:, -1]])
-        means: NDArray[np.float64] = (total + any_accuracy) / n_unseen
-        return means
+        return (total + any_accuracy) / n_unseen
 
 
 _BINS = 200  # of log-odds
@@ -225,5 +223,4 @@ def _histogram(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArr
 def _bin_means(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
     places = np.searchsorted(edges, values)
     totals = np.bincount(places, weights=values, minlength=len(edges) + 1)
-    means: NDArray[np.float64] = totals / np.maximum(np.bincount(places, minlength=len(edges) + 1), 1)
-    return means
+    return totals / np.maximum(np.bincount(places, minlength=len(edges) + 1), 1)

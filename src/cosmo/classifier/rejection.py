@@ -65,8 +65,7 @@ class Rejection:
         """Return the score of each sample from its inputs, shape (n_samples, 3)."""
         rows = (support - self.mean) / self.spread
         penalty = self.weights[2] * np.maximum(rows[:, 2], 0)
-        score: Floats = logsumexp(self.weights[:2] * rows[:, :2] + self.biases, axis=1) - penalty
-        return score
+        return logsumexp(self.weights[:2] * rows[:, :2] + self.biases, axis=1) - penalty
 
     def conformity(self, support: Floats, validation: OutputsSummary) -> Floats:
         """Return a conformal p-value for each sample: the larger of those for the two domains."""
@@ -90,8 +89,7 @@ def p_values(reference: Floats, weights: Floats, values: Floats) -> Floats:
     """
     order, n = np.argsort(reference), len(reference)
     below = np.append(0, np.cumsum(weights[order]))
-    found: Floats = (below[np.searchsorted(reference[order], values, side="right")] * n + 1) / (n + 1)
-    return found
+    return (below[np.searchsorted(reference[order], values, side="right")] * n + 1) / (n + 1)
 
 
 def among_more_classes(proba: Floats, ratio: float | Floats) -> Floats:
@@ -102,8 +100,7 @@ def among_more_classes(proba: Floats, ratio: float | Floats) -> Floats:
     >>> among_more_classes(np.array([0.5, 1.0]), 3.0)
     array([0.25, 1.  ])
     """
-    more: Floats = proba / (proba + (1 - proba) * ratio)
-    return more
+    return proba / (proba + (1 - proba) * ratio)
 
 
 def fit_rejection(

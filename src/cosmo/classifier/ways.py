@@ -90,5 +90,4 @@ def make_way(name: str, **parameters: Any) -> Combination:
     >>> make_way("COSMO", smoothing="none")
     GatedMixture(gate=ConfidenceGate(), smoothing='none')
     """
-    way: Combination = clone(WAYS[name]).set_params(**parameters)
-    return way
+    return clone(WAYS[name]).set_params(**parameters)

@@ -94,7 +94,10 @@ def run(args: argparse.Namespace) -> int:
         if not is_loopback(args.host):
             warn("studio", args.host, " and has the address")
         print(f"cosmo studio: {address}{token}  (Ctrl-C ends it)", flush=True)
-        shown = not args.no_browser and _has_display()
+        has_display = sys.platform in ("darwin", "win32") or any(
+            os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+        )
+        shown = not args.no_browser and has_display
         open_browser = (lambda once: _open(f"{address}{once}")) if shown else None
         serve(live, listener, host=args.host, token=token, open_browser=open_browser)
     return 0
@@ -148,12 +151,6 @@ def _newest_run() -> Path:
             f"there is no run below {_RUNS}: begin with `cosmo run`, or name a model that `cosmo fit` wrote"
         )
     return max(runs, key=lambda path: path.stat().st_mtime).parent
-
-
-def _has_display() -> bool:
-    return sys.platform in ("darwin", "win32") or any(
-        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
-    )
 
 
 def _open(address: str) -> None:

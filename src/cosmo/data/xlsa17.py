@@ -180,7 +180,10 @@ def write_xlsa17(
     names = _mat_name(features), _mat_name(descriptions)
     if names[0] == names[1] or any(Path(name).name != name for name in names):
         raise DataError(f"features and descriptions need two different file names, not paths, got {names}")
-    files = {names[0]: _sample_fields(dataset), names[1]: _class_fields(dataset)}
+    samples: dict[str, NDArray[Any]] = {"features": dataset.features.T, "labels": _column(dataset.codes)}
+    if dataset.sample_names is not None:
+        samples["image_files"] = cell_array(dataset.sample_names)
+    files = {names[0]: samples, names[1]: _class_fields(dataset)}
     lines = _attribute_lines(dataset.descriptions.columns)
     write_mat_files(folder, files, {"attributes.txt": "\n".join(lines) + "\n"} if lines else None)
 
@@ -325,13 +328,6 @@ def _parse_attributes(text: str) -> list[tuple[str, str]]:
             raise ValueError(f"line {place} is {line!r}, not group::attribute")
         pairs.append((group, attribute))
     return pairs
-
-
-def _sample_fields(dataset: GZSLDataset) -> dict[str, NDArray[Any]]:
-    fields: dict[str, NDArray[Any]] = {"features": dataset.features.T, "labels": _column(dataset.codes)}
-    if dataset.sample_names is not None:
-        fields["image_files"] = cell_array(dataset.sample_names)
-    return fields
 
 
 def _class_fields(dataset: GZSLDataset) -> dict[str, NDArray[Any]]:

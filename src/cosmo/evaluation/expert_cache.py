@@ -196,21 +196,18 @@ class ExpertCache:
         return model.combination_, model.validation_outputs_, test
 
     def _model(self, seen: BaseEstimator, unseen: UnseenExpert) -> Cosmo:
+        # The last expert is kept: both methods use the one of its choice.
+        key = fingerprint(unseen)
+        if self._last[0] != key:
+            self._last = key, CachedExpert(unseen, self.cache)
         return Cosmo(
             self.protocol.dataset.descriptions,
             seen=CachedClassifier(seen, self.cache),
-            unseen=self._cached(unseen),
+            unseen=self._last[1],
             hold_out=self.protocol.training_hold_out(),
             random_state=self.protocol.seed,
             cache=self.cache.folder,
         )
-
-    def _cached(self, unseen: UnseenExpert) -> CachedExpert:
-        # The last one is kept: both methods use the expert of its choice.
-        key = fingerprint(unseen)
-        if self._last[0] != key:
-            self._last = key, CachedExpert(unseen, self.cache)
-        return self._last[1]
 
     def has(self, seen: BaseEstimator, unseen: UnseenExpert) -> bool:
         """Return whether both experts were trained before."""

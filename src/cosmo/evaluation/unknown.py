@@ -81,8 +81,7 @@ def evaluate_unknown(
 def class_weights(truth: NDArray[Any]) -> Floats:
     """Return a weight for each sample, so that all classes count the same."""
     codes = pd.factorize(truth, use_na_sentinel=False)[0]
-    weights: Floats = 1 / np.bincount(codes)[codes]
-    return weights
+    return 1 / np.bincount(codes)[codes]
 
 
 def false_positives(score: Floats, is_known: NDArray[np.bool_], weights: Floats) -> float:

@@ -70,8 +70,7 @@ class _Experts(Mapping[str, "type[UnseenExpert]"]):
 
     def __getitem__(self, name: str) -> type[UnseenExpert]:
         module, _, kind = _UNSEEN[name].partition(":")
-        found: type[UnseenExpert] = getattr(import_module(f"{__name__}.{module}"), kind)
-        return found
+        return getattr(import_module(f"{__name__}.{module}"), kind)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_UNSEEN)

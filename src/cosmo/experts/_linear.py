@@ -33,8 +33,7 @@ def class_sums(X: Array, codes: Codes, n_classes: int) -> Array:
     """Return `YᵀX`, the sum of the rows of each class, shape (n_classes, n_features)."""
     ones = np.ones(len(codes), dtype=np.float32)
     one_hot = csr_array((ones, (codes, np.arange(len(codes)))), shape=(n_classes, len(codes)))
-    sums: Array = one_hot @ X
-    return sums
+    return one_hot @ X
 
 
 class Adam:
@@ -197,5 +196,4 @@ class Classes(NamedTuple):
         np.einsum("dd->d", shrunk)[...] += max(shrinkage, 1e-9) * self.variance
         # The transpose is the same matrix, in the order of LAPACK.
         factor = cho_factor(shrunk.T, lower=True, overwrite_a=True, check_finite=False)
-        solution: Matrix = cho_solve(factor, right, check_finite=False)
-        return solution
+        return cho_solve(factor, right, check_finite=False)

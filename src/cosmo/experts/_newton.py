@@ -80,8 +80,7 @@ class SubspacePath:
     def _class_products(self, R: Array) -> Array:
         """Return the product of residuals R with centred rows."""
         if self.basis.shape[1]:
-            pull: Array = R @ self.X - np.outer(self.excess, self.offset)
-            return pull
+            return R @ self.X - np.outer(self.excess, self.offset)
         # With equal probabilities in all rows, only the sums of each class remain.
         codes, n_classes = self.problem.codes, len(R)
         counts = np.bincount(codes, minlength=n_classes).astype(np.float32)
@@ -323,5 +322,4 @@ def _top(curvature: Array, n_most: int) -> NDArray[np.intp]:
 def factor(matrix: Array) -> Array:
     """Return upper triangular R with `R' R = matrix`, which is overwritten."""
     # The transpose of a symmetric matrix in C order is the same matrix in the order of LAPACK.
-    factor: Array = spotrf(matrix.T, overwrite_a=True)[0]
-    return factor
+    return spotrf(matrix.T, overwrite_a=True)[0]

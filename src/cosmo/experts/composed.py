@@ -98,8 +98,7 @@ class EnsembleExpert(UnseenExpert):
         return self._mean([part.class_biases(attributes) for part in self.parts_])
 
     def _mean(self, parts: Sequence[Any]) -> Array:
-        mean: Array = sum(factor * part for factor, part in zip(self.factors_, parts, strict=True))
-        return mean
+        return sum(factor * part for factor, part in zip(self.factors_, parts, strict=True))
 
 
 class AdaptedExpert(UnseenExpert):

@@ -326,8 +326,7 @@ def loop(rows: Array, known: Neighbourhoods, *, extent: float = 3.0) -> NDArray[
     excess = _excess(spread, known.spread[nearest].mean(axis=1))
     with np.errstate(divide="ignore", invalid="ignore"):
         deviations = np.where(excess == 0, 0.0, excess / (extent * known.unit))
-    probability: NDArray[np.float64] = np.maximum(erf(deviations / np.sqrt(2)), 0.0)
-    return probability
+    return np.maximum(erf(deviations / np.sqrt(2)), 0.0)
 
 
 def _excess(spread: NDArray[np.float64], around: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -160,8 +160,7 @@ class FCLSWGAN(ConditionalWGAN):
 
     def _demand(self, fake: Tensor, codes: Tensor, A: Tensor) -> Tensor:
         W, b = self.seen_classifier_
-        loss: Tensor = torch.nn.functional.cross_entropy(torch.addmm(b, fake, W), codes)
-        return loss
+        return torch.nn.functional.cross_entropy(torch.addmm(b, fake, W), codes)
 
 
 @dataclass(eq=False, repr=False)
@@ -263,8 +262,7 @@ class CycleUWGAN(CycleWGAN):
 def gradient_penalty(weights: Weights, hidden: Tensor) -> Tensor:
     """Return the mean of `(|∇ₓ D| - 1)²`, where `∇ₓ D = Vₓᵀ (leaky'(h) ⊙ v)` at hidden values h."""
     slopes = torch.where(hidden > 0, 1.0, _SLOPE) * weights["D.last"]
-    penalty: Tensor = ((slopes @ weights["D.features"].T).norm(dim=1) - 1).square().mean()
-    return penalty
+    return ((slopes @ weights["D.features"].T).norm(dim=1) - 1).square().mean()
 
 
 def _critic_hidden(weights: Weights, X: Tensor, A: Tensor) -> Tensor:
@@ -272,5 +270,4 @@ def _critic_hidden(weights: Weights, X: Tensor, A: Tensor) -> Tensor:
 
 
 def _leaky(values: Tensor) -> Tensor:
-    result: Tensor = torch.nn.functional.leaky_relu(values, _SLOPE)
-    return result
+    return torch.nn.functional.leaky_relu(values, _SLOPE)

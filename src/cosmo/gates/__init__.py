@@ -64,5 +64,4 @@ def make_gate(name: str) -> Gate:
     if name not in GATES:
         raise ValueError(f"unknown gate {name!r}; choose from {', '.join(GATES)}")
     kind, arguments = _ARGUMENTS[name]
-    gate: Gate = __getattr__(kind)(**arguments)
-    return gate
+    return __getattr__(kind)(**arguments)

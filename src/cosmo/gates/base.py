@@ -38,8 +38,7 @@ class Gate(BaseEstimator, ABC):  # type: ignore[misc]
         train, val : ExpertOutputs
             Labelled outputs on Gating-Train and Gating-Val.
         """
-        copy: Self = clone(self)
-        return copy
+        return clone(self)
 
     @abstractmethod
     def fit(self, *outputs: ExpertOutputs) -> Self:
@@ -88,8 +87,7 @@ class ScoreScale:
 
     def __call__(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return probabilities."""
-        proba: NDArray[np.float64] = expit(self.slope * self._standard(score)[:, 0] + self.bias)
-        return proba
+        return expit(self.slope * self._standard(score)[:, 0] + self.bias)
 
     def _standard(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         return ((score - self.middle) / self.spread)[:, None]

@@ -91,8 +91,7 @@ class CalibratedGate(Gate):
     def score_of(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the log-odds of "seen" for confidences, shape (n_samples, 4)."""
         slopes = self.weights_ / self.spread_
-        score: NDArray[np.float64] = self.mean_ @ slopes - self.bias_ - inputs @ slopes
-        return score
+        return self.mean_ @ slopes - self.bias_ - inputs @ slopes
 
     def bias_on(self, outputs: Sequence[ExpertOutputs]) -> float:
         """Return the constant which, added to the log-odds of "unseen", fits other outputs best."""
@@ -115,8 +114,7 @@ class CalibratedGate(Gate):
             return total, np.array([slope @ log_odds, slope.sum() * np.exp(x[0])])
 
         bounds = [(-steepest, steepest), (-8, 8)]
-        found: NDArray[np.float64] = minimize(loss, np.zeros(2), jac=True, bounds=bounds).x
-        return found
+        return minimize(loss, np.zeros(2), jac=True, bounds=bounds).x
 
 
 def _log_loss(

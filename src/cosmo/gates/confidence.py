@@ -90,8 +90,7 @@ class ConfidenceGate(Gate):
         def auc(gate: Self) -> float:
             return gate_auc(val.is_seen, gate.fit(train).score(val))
 
-        best: Self = clone(max(candidates, key=auc))
-        return best
+        return clone(max(candidates, key=auc))
 
     def fit(self, *outputs: ExpertOutputs) -> Self:
         """Fit the logistic regression "is this sample of a seen class?" on held-out samples."""
@@ -105,5 +104,4 @@ class ConfidenceGate(Gate):
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return the probability of "seen" for each sample."""
         value = (self.features(outputs) * self.weights_).sum(axis=1) + self.bias_
-        score: NDArray[np.float64] = expit(value if self.convention == "textbook" else value / 2)
-        return score
+        return expit(value if self.convention == "textbook" else value / 2)

@@ -91,8 +91,7 @@ class EvidenceGate(Gate):
     def score(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return the probability of "seen" for each sample."""
         values = (self.features(outputs) - self.mean_) / self.spread_
-        score: NDArray[np.float64] = expit((values * self.weights_).sum(axis=1) + self.bias_)
-        return score
+        return expit((values * self.weights_).sum(axis=1) + self.bias_)
 
 
 class _Neighbourhood(Observer):

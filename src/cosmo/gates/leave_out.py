@@ -83,8 +83,7 @@ class LeaveOutGate(ScaledGate):
         return LeaveOutEnsemble(self)
 
     def _confidence(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
-        confidence: NDArray[np.float64] = require_evidence(outputs, self)[:, 0]
-        return confidence
+        return require_evidence(outputs, self)[:, 0]
 
 
 class LeaveOutEnsemble(Observer):

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import clone
 
@@ -77,15 +77,12 @@ def logits_of(seen: Any) -> Logits:
                 "MLPClassifier"
             )
         matrices, biases, activation = [coefficients.T], [seen.intercept_], "identity"
-    layers = list(map(_single, matrices, biases))
+    pairs = zip(matrices, biases, strict=True)
+    layers = [(np.asarray(weights, np.float32), np.asarray(bias, np.float32)) for weights, bias in pairs]
     weights, bias = layers[-1]
     if weights.shape[1] == 1:  # one output for two classes, the difference of their logits
         layers[-1] = np.hstack([np.zeros_like(weights), weights]), np.r_[np.float32(0), bias]
     return Logits(layers, activation)
-
-
-def _single(weights: ArrayLike, bias: ArrayLike) -> tuple[_Array, _Array]:
-    return np.asarray(weights, np.float32), np.asarray(bias, np.float32)
 
 
 TEMPERATURES = (1.0, 3.0, 10.0, 100.0, 1000.0)
@@ -153,8 +150,7 @@ class OdinGate(ScaledGate):
         return copy
 
     def _confidence(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
-        column: NDArray[np.float64] = require_evidence(outputs, self)[:, getattr(self, "column_", 0)]
-        return column
+        return require_evidence(outputs, self)[:, getattr(self, "column_", 0)]
 
 
 class _Perturbations(Observer):

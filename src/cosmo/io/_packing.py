@@ -50,8 +50,7 @@ class Known:
 
     def load(self) -> type[Any]:
         """Import the class."""
-        kind: type[Any] = getattr(import_module(self.module), self.name)
-        return kind
+        return getattr(import_module(self.module), self.name)
 
     def is_learned(self, attribute: str) -> bool:
         """Return whether an attribute of an estimator is learned."""

@@ -124,8 +124,7 @@ class SeenUnseenCurve:
     @cached_property
     def acc_h(self) -> NDArray[np.float64]:
         """`Acc_H` at every point."""
-        mean: NDArray[np.float64] = harmonic_mean(self.acc_ts, self.acc_tr)
-        return mean
+        return harmonic_mean(self.acc_ts, self.acc_tr)
 
     @cached_property
     def corners(self) -> NDArray[np.float64]:

@@ -30,8 +30,7 @@ class _Labelled:
         """`target`; raises ValueError where the true classes were not given."""
         if self.target is None:
             raise ValueError("these outputs have no true classes; give `target`")
-        labels: NDArray[np.intp] = self.target
-        return labels
+        return self.target
 
     @property
     def is_seen(self) -> NDArray[np.bool_]:

@@ -106,8 +106,7 @@ def _powers(proba: NDArray[Any], temperature: float) -> NDArray[Any]:
 def row_sums(values: NDArray[Any]) -> NDArray[Any]:
     """Return the sum of each row."""
     if values.shape[-1] > _SHORT:
-        total: NDArray[Any] = values.sum(axis=-1, keepdims=True)
-        return total
+        return values.sum(axis=-1, keepdims=True)
     return np.einsum("...i->...", values)[..., None]
 
 
@@ -188,8 +187,7 @@ def gate_belief(score: ArrayLike, threshold: float, softness: float) -> NDArray[
     """
     if not softness > 0:
         raise ValueError(f"softness must be positive, got {softness}")
-    belief: NDArray[np.float64] = expit((threshold - np.asarray(score, dtype=np.float64)) / softness)
-    return belief
+    return expit((threshold - np.asarray(score, dtype=np.float64)) / softness)
 
 
 def smooth(

@@ -31,7 +31,7 @@ from cosmo.data.predictions import StagePredictions
 from cosmo.data.splits import PUBLISHED_SEEDS, Protocol
 from cosmo.evaluation.expert_cache import ExpertCache, Training, train_all
 from cosmo.evaluation.run import CALIBRATED
-from cosmo.experts import UnseenExpert, make_seen_expert, make_unseen_expert
+from cosmo.experts import make_seen_expert, make_unseen_expert
 from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary
 from cosmo.mixture.smoothing import conditional
 from cosmo.paper.trials import Case, Missing, Trial, measure
@@ -269,7 +269,15 @@ class Runner:
     def outputs(self, case: Case) -> tuple[ExpertOutputs, ExpertOutputs]:
         """Return the labelled outputs on GZSL-Val and on test, or raise `Missing`."""
         if case not in self._outputs:
-            self._outputs[case] = self._trained(case) if case[2] == "features" else self._published(case)
+            if case[2] == "features":
+                training = self._training(case)
+                stages = training.experts.fit(training.seen, training.unseen)
+                found = stages.validation, stages.labelled(training.experts.test_labels)
+            else:
+                one, other = self._stages(case)
+                names = self.dataset(case[0]).classes if case[2] == "predictions" else None
+                found = _outputs(*one, names), _outputs(*other, names)
+            self._outputs[case] = found
         return self._outputs[case]
 
     @property
@@ -279,19 +287,15 @@ class Runner:
 
     def _training(self, case: Case) -> Training:
         dataset, name, _ = case
-        unseen = self._expert(name)
+        unseen = make_unseen_expert(EXPERTS[name])
+        if unseen.needs_torch:
+            require("torch")
         experts = self._at(dataset, unseen.as_recorded, None)
         try:
             unseen.check_suitable(experts.protocol.dataset.descriptions)
         except ValueError as error:
             raise Missing(f"descriptions of {dataset} that suit {name}: {error}") from error
         return Training(f"{dataset}: {name}", experts, self.seen, unseen)
-
-    def _expert(self, name: str) -> UnseenExpert:
-        expert = make_unseen_expert(EXPERTS[name])
-        if expert.needs_torch:
-            require("torch")
-        return expert
 
     def _at(self, dataset: str, recorded: bool, seed: int | None) -> ExpertCache:
         seed = self.holdings[dataset].seed if seed is None else seed
@@ -301,11 +305,6 @@ class Runner:
             self._experts[key] = ExpertCache(protocol, self.cache)
         return self._experts[key]
 
-    def _trained(self, case: Case) -> tuple[ExpertOutputs, ExpertOutputs]:
-        training = self._training(case)
-        stages = training.experts.fit(training.seen, training.unseen)
-        return stages.validation, stages.labelled(training.experts.test_labels)
-
     def _read(self, dataset: str, expert: str, stage: Literal["val", "test"]) -> StagePredictions:
         case = dataset, expert, stage
         if case not in self._predictions:
@@ -313,13 +312,6 @@ class Runner:
             with self._reading(dataset):
                 self._predictions[case] = read_predictions(folder, stage)
         return self._predictions[case]
-
-    def _published(self, case: Case) -> tuple[ExpertOutputs, ExpertOutputs]:
-        """Return published predictions as outputs of both stages."""
-        stages = self._stages(case)
-        names = self.dataset(case[0]).classes if case[2] == "predictions" else None
-        validation, test = (_outputs(*stage, names) for stage in stages)
-        return validation, test
 
     def _stages(self, case: Case) -> list[tuple[StagePredictions, NDArray[np.float32] | None]]:
         """Return published predictions of both stages, and the probabilities of a seen expert trained here.

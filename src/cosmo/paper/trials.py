@@ -173,7 +173,9 @@ class Trial:
 
 def fitted(trial: Trial, validation: ExpertOutputs) -> Combination:
     """Return the trial's rule, its gate fitted and its operating point chosen on GZSL-Val."""
-    rule = _rule(trial)
+    rule = make_way(trial.rule)
+    if trial.search == "textbook" and isinstance(getattr(rule, "gate", None), ConfidenceGate):
+        rule.set_params(gate=clone(rule.gate).set_params(convention="textbook"))
     if trial.search != "authors" or trial.rule == "alone":
         return rule.fit(validation)
     if isinstance(rule, CalibratedStacking):
@@ -184,13 +186,6 @@ def fitted(trial: Trial, validation: ExpertOutputs) -> Combination:
     mixture = cast(GatedMixture, rule).fit_gate(validation)
     mixture.operating_point_ = grid_search(mixture, validation, validation, grid, n=n).operating_point
     return mixture
-
-
-def _rule(trial: Trial) -> Combination:
-    rule = make_way(trial.rule)
-    if trial.search == "textbook" and isinstance(getattr(rule, "gate", None), ConfidenceGate):
-        rule.set_params(gate=clone(rule.gate).set_params(convention="textbook"))
-    return rule
 
 
 def measure(

@@ -109,6 +109,10 @@ def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None)
     tables = [run_table(experiment).page(CHOSEN, INTERVALS)]
     if summary is not None:
         tables.append(summary_table(summary).page("Curves and samples are those of the first seed."))
+    calibrated = []
+    if experiment.calibrated is not None:
+        share = as_percent(experiment.calibrated.combination_.unseen_share)
+        calibrated = [("calibrated method", f"expected share of unseen samples {share}; no smoothing")]
     arrays = Arrays()
     rows = np.concatenate([np.sort(data.split.test_seen), np.sort(data.split.test_unseen)])
     one = set_view(
@@ -130,7 +134,7 @@ def experiment_view(experiment: Experiment, summary: pd.DataFrame | None = None)
             ("gate", f"{settings['gate']}: {_detection(facts, 'gate')}"),
             ("max-softmax", f"for comparison: {_detection(facts, 'max_softmax')}"),
             ("smoothing", settings["smoothing"]),
-            *_calibrated_facts(experiment.calibrated),
+            *calibrated,
             ("seed", str(settings["seed"])),
         ],
         tables=tables,
@@ -167,13 +171,6 @@ def _words(experiment: Experiment) -> list[str]:
     mistakes = confusion_table(answers)
     words = plain_words(scores, class_table(answers, mistakes, test.seen_classes), mistakes)
     return [f"{last.name}, on test:", *words]
-
-
-def _calibrated_facts(model: Cosmo | None) -> list[tuple[str, str]]:
-    if model is None:
-        return []
-    share = as_percent(model.combination_.unseen_share)
-    return [("calibrated method", f"expected share of unseen samples {share}; no smoothing")]
 
 
 def _detection(facts: Mapping[str, float | None], gate: str) -> str:
