@@ -24,7 +24,7 @@ from scipy.special import expit
 from cosmo.evaluation.run import CALIBRATED
 from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc, gzsl_scores
 from cosmo.mixture.curve import SeenUnseenCurve
-from cosmo.viz.reliability import reliability
+from cosmo.viz.page.sets import reliability
 
 
 def choose_curve(page, name):

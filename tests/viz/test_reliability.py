@@ -8,7 +8,7 @@ from cosmo.classifier.combinations import GatedMixture
 from cosmo.gates import MaxSoftmaxGate
 from cosmo.metrics.calibration import calibration
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.viz.reliability import reliability
+from cosmo.viz.page.sets import reliability
 
 
 def made_outputs():

@@ -180,7 +180,9 @@ def estimate_share(
     """
     known = -validation.gate_score
     edges = np.unique(np.quantile(np.concatenate([known, -score]), np.linspace(0, 1, _BINS + 1)[1:-1]))
-    values = _bin_means(np.concatenate([known, -score]), edges)
+    both = np.concatenate([known, -score])
+    totals = np.bincount(np.searchsorted(edges, both), weights=both, minlength=len(edges) + 1)
+    values = totals / np.maximum(_histogram(both, edges), 1)  # mean of each bin
     observed = float(likeliest_share(values, _histogram(-score, edges)[None])[0])
 
     rng = np.random.default_rng(seed)
@@ -218,9 +220,3 @@ def _crossing(bounds: NDArray[np.float64], estimate: float, side: Literal["left"
 def _histogram(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
     counts = np.bincount(np.searchsorted(edges, values), minlength=len(edges) + 1)
     return counts.astype(np.float64)
-
-
-def _bin_means(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
-    places = np.searchsorted(edges, values)
-    totals = np.bincount(places, weights=values, minlength=len(edges) + 1)
-    return totals / np.maximum(np.bincount(places, minlength=len(edges) + 1), 1)

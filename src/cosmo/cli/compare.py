@@ -43,10 +43,6 @@ ALL = (
 _GROUPS = {"all": ALL, "generative": GENERATIVE}
 
 
-def _method(text: str) -> str:
-    return text if text in _GROUPS else _options.expert_name(text)
-
-
 def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
     options = _options.make_parser(
@@ -57,7 +53,8 @@ def parser() -> argparse.ArgumentParser:
     )
     _options.add_dataset_options(options, tables=True)
     add = _options.add_expert_options(options, unseen=False)
-    add("--methods", nargs="+", default=["all"], type=_method, metavar="NAME",
+    add("--methods", nargs="+", default=["all"], metavar="NAME",
+        type=lambda text: text if text in _GROUPS else _options.expert_name(text),
         help="zero-shot experts; 'all' (default): those that generate no features, and four variants of "
         "LAGO; 'generative': the others, which take longer")  # fmt: skip
     _options.add_worker_options(options, "experts trained at the same time")

@@ -117,7 +117,12 @@ def fetch(
     published = f"sha256:{sha256.lower()}" if sha256 else archive.checksum if archive else None
     checksum = published
     if published is None and checksum_file.exists():
-        checksum = f"sha256:{_read_checksum(checksum_file)}"
+        match = re.match(rb"([0-9a-f]{64})\s", checksum_file.read_bytes())
+        if match is None:
+            raise FetchError(
+                f"{checksum_file}: holds no checksum; remove it if you trust the archive beside it"
+            )
+        checksum = f"sha256:{match[1].decode()}"
     file.parent.mkdir(parents=True, exist_ok=True)
     _download(addresses, file, folder, checksum, archive, report)
     if checksum is None:
@@ -152,12 +157,6 @@ def unpack(path: Path, folder: Path) -> None:
         raise FetchError(f"{path}: not an intact zip or tar archive ({error})") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-
-
-def _read_checksum(path: Path) -> str:
-    if match := re.match(rb"([0-9a-f]{64})\s", path.read_bytes()):
-        return match[1].decode()
-    raise FetchError(f"{path}: holds no checksum; remove it if you trust the archive beside it")
 
 
 def _download(

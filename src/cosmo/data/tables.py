@@ -374,7 +374,9 @@ def _texts(classes: pd.Index, texts: list[list[Any]], path: Path) -> pd.Series:
 
 def as_descriptions(classes: pd.Index, table: pd.DataFrame, path: Path) -> pd.DataFrame:
     """Return a table of numbers by class; columns `group::attribute` get two levels."""
-    _check_unique(classes, path)
+    twice = classes[classes.duplicated()].unique()
+    if len(twice):
+        raise DataError(f"{path}: described more than once: {listed(twice)}; keep one row for each class")
     numbers = as_numbers(table, str(path), classes.tolist())
     numbers.index = classes
     grouped = [isinstance(name, str) and "::" in name for name in table.columns]
@@ -385,9 +387,3 @@ def as_descriptions(classes: pd.Index, table: pd.DataFrame, path: Path) -> pd.Da
         pairs = [tuple(name.split("::", 1)) for name in table.columns]
         numbers.columns = pd.MultiIndex.from_tuples(pairs, names=["group", "attribute"])
     return check_descriptions(numbers)
-
-
-def _check_unique(classes: pd.Index, path: Path) -> None:
-    twice = classes[classes.duplicated()].unique()
-    if len(twice):
-        raise DataError(f"{path}: described more than once: {listed(twice)}; keep one row for each class")

@@ -245,15 +245,10 @@ class LAGO(UnseenExpert):
         names = pd.factorize(self.columns_.get_level_values(0))[0]
         return [np.flatnonzero(names == k) for k in range(names.max() + 1)]
 
-    def _groups(self) -> list[NDArray[np.intp]]:
-        """Return the columns of each hard group."""
-        if self.variant == "singletons":
-            return [np.array([m]) for m in range(len(self.columns_))]
-        return self._semantic_groups()
-
     def _gates(self, u: NDArray[Any], weights: Weights) -> Gates:
         if weights.V is None:
-            return hard_gates(u, self._groups())
+            singletons = [np.array([m]) for m in range(len(self.columns_))]
+            return hard_gates(u, singletons if self.variant == "singletons" else self._semantic_groups())
         return soft_gates(u, group_membership(weights.V, self.gain))
 
     def _start(self, n_features: int, rng: np.random.Generator) -> Weights:

@@ -13,8 +13,7 @@ from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
 from cosmo.mixture.confidences import CONFIDENCES
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.viz.page.render import Arrays
-from cosmo.viz.page.sets import Way, set_view
-from cosmo.viz.reliability import reliability
+from cosmo.viz.page.sets import Way, reliability, set_view
 
 
 @pytest.fixture(scope="module")

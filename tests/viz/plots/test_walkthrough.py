@@ -7,9 +7,10 @@ from matplotlib.text import Annotation
 
 from cosmo.classifier.explain import Explanation
 from cosmo.evaluation.compare import GateResult
+from cosmo.metrics.calibration import calibration
 from cosmo.mixture.smoothing import combine, smooth
 from cosmo.viz.plots import SEEN, UNSEEN, save_figure
-from cosmo.viz.plots.walkthrough import plot_gates, plot_walkthrough
+from cosmo.viz.plots.walkthrough import plot_gates, plot_reliability, plot_walkthrough
 
 SEEN_NAMES = [f"seen {i}" for i in range(8)]
 UNSEEN_NAMES = [f"unseen {i}" for i in range(6)]
@@ -185,3 +186,19 @@ def test_calibrated_method_has_one_row_that_multiplies_out():
     for name, probability in shown(result).items():
         domain = name.removeprefix("▸ ").split()[0]
         assert both[name] * weights[domain] == pytest.approx(probability)
+
+
+def test_a_reliability_diagram_for_each_curve():
+    rng = np.random.default_rng(0)
+    proba = rng.random(300)
+    curves = {name: calibration(proba, rng.random(300) < proba) for name in ("p(y)", "p($U)")}
+    figure = plot_reliability(curves, title="$x")
+    figure.draw_without_rendering()
+    assert figure.get_suptitle() == "$x"
+    for axes, (name, curve) in zip(figure.axes, curves.items(), strict=True):
+        expected = f"{name}: ECE {100 * curve.error:.1f} %, by chance {100 * curve.chance:.1f} %"
+        assert axes.get_title() == expected
+        diagonal, line = axes.lines
+        assert list(diagonal.get_xdata()) == list(diagonal.get_ydata()) == [0, 100]
+        assert line.get_xdata() == pytest.approx(100 * curve.probability)
+        assert line.get_ydata() == pytest.approx(100 * curve.frequency)

@@ -48,10 +48,10 @@ from cosmo.viz.page.sets import (
     item_kind,
     item_samples,
     published_points,
+    reliability,
     set_view,
     way_name,
 )
-from cosmo.viz.reliability import plot_reliability, reliability
 from cosmo.viz.text import accuracy_table, confusions_table, run_table, summary_table
 
 MAX_SAMPLES = 20_000  # of an evaluation; a page with more is slow to open
@@ -71,6 +71,7 @@ def write_report(
     """
     from cosmo.viz.plots import ignore_missing_glyphs  # matplotlib is slow to import
     from cosmo.viz.plots.plane import plot_plane
+    from cosmo.viz.plots.walkthrough import plot_reliability
 
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 import jinja2
 import numpy as np
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image, ImageOps
@@ -48,7 +49,7 @@ def render_page(view: Mapping[str, Any], *, live: Mapping[str, Any] | None = Non
         style=Markup(style),
         script=Markup(script),
         view=compress(view),
-        live=_json_in_html(live),
+        live=htmlsafe_json_dumps(live, allow_nan=False),
         csp=content_security_policy(live=live is not None),
     )
 
@@ -76,14 +77,6 @@ def _assets() -> tuple[str, str]:
     scripts = sorted((one for one in _STATIC.iterdir() if one.name.endswith(".js")), key=lambda one: one.name)
     style = _STATIC.joinpath("style.css").read_text("utf-8")
     return style, "\n".join(one.read_text("utf-8") for one in scripts)
-
-
-def _json_in_html(value: Any) -> Markup:
-    """Return JSON that cannot close its HTML element."""
-    text = json.dumps(value, allow_nan=False)
-    for letter in "<>&":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return Markup(text)
 
 
 class Arrays:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cosmo.classifier.combinations import Combination, GatedMixture
+from cosmo.classifier.combinations import Combination, GatedMixture, Outputs
 from cosmo.data import GZSLDataset
 from cosmo.data.splits import gating_split
 from cosmo.evaluation.unknown import UnknownEvaluation
@@ -20,10 +20,11 @@ from cosmo.gates import ConfidenceGate, Gate
 from cosmo.gates.calibrated import CalibratedGate
 from cosmo.io.model import Model
 from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc
+from cosmo.metrics.calibration import Calibration, calibration
 from cosmo.mixture.confidences import CONFIDENCES
 from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.mixture.smoothing import gate_belief
 from cosmo.viz.page.render import Arrays, atlas_of_arrays, atlas_of_files, to_json_value
-from cosmo.viz.reliability import reliability
 from cosmo.viz.text import MEASURES, Cell, TextTable
 
 _TOP = 5  # classes of each expert in a walk-through
@@ -216,6 +217,35 @@ def _calibration(way: Way) -> dict[str, Any] | None:
         "samples": len(outputs),
         "curves": [{"name": name, **curve.to_dict()} for name, curve in curves.items()],
     }
+
+
+def reliability(mixture: GatedMixture, outputs: Outputs) -> dict[str, Calibration]:
+    """Return calibration curves of `p(y)` of the prediction and of `p(U)` at the operating point.
+
+    The outputs must be labelled. A summary of adaptive smoothing has no "p(y)", because the sum of all scores
+    is unknown.
+    """
+    summary, point = mixture.summary(outputs), mixture.operating_point_
+    p_unseen = gate_belief(summary.gate_score, point.threshold, point.softness)
+    if mixture.hard:
+        p_unseen = (p_unseen > 0.5).astype(np.float64)
+    curves = {"p(U)": calibration(p_unseen, ~summary.is_seen)}
+    unseen = mixture.takes_for_unseen(summary)
+    own = np.where(unseen, p_unseen, 1 - p_unseen)
+    best = np.where(unseen, *reversed(summary.best(mixture.smoothing)))
+    n_classes = np.where(unseen, summary.n_unseen, summary.n_seen)
+    if mixture.smoothing == "adaptive":
+        if not isinstance(outputs, ExpertOutputs):
+            return curves
+        seen_mass, unseen_mass = (
+            part.sum(axis=1, dtype=np.float64) for part in (outputs.seen, outputs.unseen)
+        )
+        total = (seen_mass + p_unseen) * (1 - p_unseen) + (unseen_mass + 1 - p_unseen) * p_unseen
+        probability = (best + (1 - own) / n_classes) * own / total
+    else:
+        probability = own * ((1 - point.prior_weight) * best + point.prior_weight / n_classes)
+    correct = mixture.predict(summary) == summary.labels
+    return {"p(y)": calibration(np.minimum(probability, 1), correct), **curves}
 
 
 def _unknown(found: UnknownEvaluation) -> dict[str, Any]:
