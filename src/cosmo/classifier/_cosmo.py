@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -48,6 +48,7 @@ class _Shape:
         return f"<{type(self.table).__name__} of {len(self.table)}{columns}>"
 
 
+@dataclass(eq=False, repr=False)
 class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify samples of seen classes and of classes known by description only.
 
@@ -126,40 +127,22 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        descriptions: Descriptions | None = None,
-        *,
-        method: Literal["calibrated", "paper"] = "calibrated",
-        seen: Any = None,
-        unseen: UnseenExpert | Literal["auto"] | None = None,
-        feature_transform: str | None = None,
-        budget: float = 60.0,
-        rounds: int | None = None,
-        gate: Gate | None = None,
-        smoothing: Smoothing = "adaptive",
-        softnesses: Sequence[float] = SOFTNESSES,
-        hold_out: HoldOut | None = None,
-        folds: int = 1,
-        n_jobs: int | None = None,
-        random_state: int | None = 0,
-        cache: str | Path | None = None,
-    ) -> None:
-        self.descriptions = descriptions
-        self.method = method
-        self.seen = seen
-        self.unseen = unseen
-        self.feature_transform = feature_transform
-        self.budget = budget
-        self.rounds = rounds
-        self.gate = gate
-        self.smoothing = smoothing
-        self.softnesses = softnesses
-        self.hold_out = hold_out
-        self.folds = folds
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.cache = cache
+    descriptions: Descriptions | None = None
+    _: KW_ONLY
+    method: Literal["calibrated", "paper"] = "calibrated"
+    seen: Any = None
+    unseen: UnseenExpert | Literal["auto"] | None = None
+    feature_transform: str | None = None
+    budget: float = 60.0
+    rounds: int | None = None
+    gate: Gate | None = None
+    smoothing: Smoothing = "adaptive"
+    softnesses: Sequence[float] = SOFTNESSES
+    hold_out: HoldOut | None = None
+    folds: int = 1
+    n_jobs: int | None = None
+    random_state: int | None = 0
+    cache: str | Path | None = None
 
     def fit(self, X: ArrayLike, y: Iterable[Hashable]) -> Self:
         """Fit experts and gate, and choose the point of best Acc_H on held-out data.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -93,6 +93,7 @@ class Combination(BaseEstimator, ABC):  # type: ignore[misc]
         return np.where(unseen, outputs.unseen_choice + outputs.n_seen, self.seen_choice(outputs))
 
 
+@dataclass(eq=False, repr=False)
 class GatedMixture(Combination):
     """Total probability over a gate, with or without smoothing: COSMO and its ablations.
 
@@ -128,20 +129,12 @@ class GatedMixture(Combination):
     True
     """
 
-    def __init__(
-        self,
-        gate: Gate | None = None,
-        *,
-        smoothing: Smoothing = "adaptive",
-        hard: bool = False,
-        softnesses: Sequence[float] = SOFTNESSES,
-        prior_weights: Sequence[float] = PRIOR_WEIGHTS,
-    ) -> None:
-        self.gate = gate
-        self.smoothing = smoothing
-        self.hard = hard
-        self.softnesses = softnesses
-        self.prior_weights = prior_weights
+    gate: Gate | None = None
+    _: KW_ONLY
+    smoothing: Smoothing = "adaptive"
+    hard: bool = False
+    softnesses: Sequence[float] = SOFTNESSES
+    prior_weights: Sequence[float] = PRIOR_WEIGHTS
 
     def fit(self, outputs: ExpertOutputs, *others: ExpertOutputs) -> Self:
         """Fit the gate on Gating-Train, then choose the point of best Acc_H on all rows.

@@ -32,12 +32,12 @@ from cosmo.mixture.outputs import ExpertOutputs
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class CachedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A seen expert that is fitted only if a prediction is not in the cache."""
 
-    def __init__(self, classifier: Any, cache: Cache) -> None:
-        self.classifier = classifier
-        self.cache = cache
+    classifier: Any
+    cache: Cache
 
     def fit(self, X: NDArray[np.float32], y: NDArray[np.intp]) -> Self:
         """Store the training rows."""
@@ -60,16 +60,16 @@ class CachedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.cache.arrays("seen", fingerprint(self._key, X), compute)["proba"]
 
 
+@dataclass(eq=False, repr=False)
 class CachedExpert(UnseenExpert):
     """An unseen expert that is fitted only if a prediction is not in the cache.
 
     `cpu_seconds` is the CPU time of the choice of parameters.
     """
 
-    def __init__(self, expert: UnseenExpert, cache: Cache, cpu_seconds: float = 0.0) -> None:
-        self.expert = expert
-        self.cache = cache
-        self.cpu_seconds = cpu_seconds
+    expert: UnseenExpert
+    cache: Cache
+    cpu_seconds: float = 0.0
 
     native, detects_novelty, slow = (
         property(attrgetter(f"expert.{name}"), doc="That of the expert.")

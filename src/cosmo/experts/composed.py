@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from cosmo.data.splits import HoldOut
 from cosmo.experts.base import Array, Codes, UnseenExpert, select
 
 
+@dataclass(eq=False, repr=False)
 class EnsembleExpert(UnseenExpert):
     """Score `Σ w_i s_i / T_i`, the logarithm of a weighted geometric mean of the experts' probabilities.
 
@@ -41,16 +43,10 @@ class EnsembleExpert(UnseenExpert):
 
     reference: ClassVar[str] = "log-linear pool of other experts"
 
-    def __init__(
-        self,
-        experts: Sequence[UnseenExpert] = (),
-        weights: Sequence[float] | None = None,
-        *,
-        temperature: float | None = None,
-    ) -> None:
-        self.experts = experts
-        self.weights = weights
-        self.temperature = temperature
+    experts: Sequence[UnseenExpert] = ()
+    weights: Sequence[float] | None = None
+    _: KW_ONLY
+    temperature: float | None = None
 
     def open_parameters(self) -> list[str]:
         """Return the names of parameters that are None, of the parts as well."""
@@ -101,6 +97,7 @@ class EnsembleExpert(UnseenExpert):
         return sum(factor * part for factor, part in zip(self.factors_, parts, strict=True))
 
 
+@dataclass(eq=False, repr=False)
 class AdaptedExpert(UnseenExpert):
     """Unseen expert of an object with `fit(X, y, descriptions)` and `scores(X, descriptions)`.
 
@@ -110,9 +107,9 @@ class AdaptedExpert(UnseenExpert):
 
     reference: ClassVar[str] = "an expert of your own"
 
-    def __init__(self, expert: Any, *, temperature: float | None = None) -> None:
-        self.expert = expert
-        self.temperature = temperature
+    expert: Any
+    _: KW_ONLY
+    temperature: float | None = None
 
     @property
     def grid(self) -> dict[str, tuple[Any, ...]]:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from cosmo.mixture.smoothing import conditional, top_k
 _FLOOR = 1e-6
 
 
+@dataclass(eq=False, repr=False)
 class EvidenceGate(Gate):
     """Logistic regression on more inputs than those of the paper's gate.
 
@@ -51,9 +53,8 @@ class EvidenceGate(Gate):
     (2,)
     """
 
-    def __init__(self, k: int = 5, C: float = 0.01) -> None:
-        self.k = k
-        self.C = C
+    k: int = 5
+    C: float = 0.01
 
     def observer(self) -> Observer:
         """Return a new observer that computes distances and energies."""
