@@ -29,7 +29,6 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = make_parser(
         "check",
         "Check samples and descriptions: missing descriptions, damaged samples, leaks; suggest\n"
@@ -47,7 +46,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     project = load_project(args)
     with progress(quiet=args.quiet) as step:
         step(f"reading {project.samples}")

@@ -33,7 +33,6 @@ _LONGEST = 80
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = _options.make_parser(
         "classes",
         "List the classes of a model, add classes by description, or learn from samples of any class.",
@@ -85,7 +84,6 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     model = _options.load_model(args)
     if args.verb == "list":
         return _list(model, args.json)

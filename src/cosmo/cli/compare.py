@@ -44,7 +44,6 @@ _GROUPS = {"all": ALL, "generative": GENERATIVE}
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = _options.make_parser(
         "compare",
         "Train many zero-shot experts and show each alone, with calibrated stacking (CS) and inside COSMO,\n"
@@ -64,7 +63,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     _options.check_dataset(args.dataset)
     methods = [name for word in args.methods for name in _GROUPS.get(word, (word,))]
     experts = {name: make_unseen_expert(name) for name in dict.fromkeys(methods)}

@@ -24,7 +24,6 @@ examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = make_parser(
         "convert",
         "Convert a data set between the MATLAB layout of the proposed splits (xlsa17) and plain\n"
@@ -44,7 +43,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     source, target = Path(args.source), Path(args.target)
     to_plain = _is_xlsa17(source)
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):

@@ -27,7 +27,6 @@ examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = make_parser(
         "data",
         "List benchmark archives, or download, verify and unpack one.",
@@ -53,7 +52,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     if args.action == "list":
         if args.json:
             print(json.dumps([asdict(archive) for archive in ARCHIVES.values()], indent=2))

@@ -32,7 +32,6 @@ examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = _options.make_parser(
         "evaluate",
         "Measure a model on labelled samples that it was not trained on, ideally of seen and unseen classes.",
@@ -60,7 +59,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     if args.report and (Path(args.report).is_dir() or not Path(args.report).parent.is_dir()):
         raise ValueError(f"--report {args.report}: name a file in a folder that exists")
     with progress(quiet=args.quiet) as step:

@@ -17,7 +17,6 @@ In Python, any scikit-learn classifier with predict_proba can be the seen expert
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = make_parser(
         "experts",
         "List the experts that `cosmo run --unseen` and `--seen` take, with references and requirements.",
@@ -28,7 +27,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     unseen: dict[str, dict[str, Any]] = {
         name: {
             "reference": expert.reference,

@@ -26,7 +26,6 @@ _LONGEST = 100
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = _options.make_parser(
         "explain",
         "Show the probabilities of both experts and the gate for a sample, and how they give the prediction.",
@@ -52,7 +51,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     if args.top < 1:
         raise ValueError(f"--top must be at least 1, got {args.top}")
     with progress(quiet=args.quiet):

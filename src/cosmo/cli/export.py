@@ -19,7 +19,6 @@ examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = make_parser(
         "export", "Write a model of the calibrated method with linear experts as an ONNX file.", _EPILOG
     )
@@ -30,7 +29,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     model = load_model(args)
     export_onnx(model, args.out)
     checked = "not compared with the model"

@@ -48,7 +48,6 @@ _PRINTED = (
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = _options.make_parser(
         "fit",
         "Train on labelled samples and descriptions of all classes, and write the model to a file. Classes\n"
@@ -75,7 +74,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     out = Path(args.out)
     if out.is_dir() or not out.parent.is_dir():
         reason = "a folder; name a file" if out.is_dir() else "there is no such folder"

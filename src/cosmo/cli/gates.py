@@ -34,7 +34,6 @@ examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = _options.make_parser(
         "gates",
         "Fit every gate on the same two experts and measure how well it separates samples of seen\n"
@@ -53,7 +52,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     _options.check_dataset(args.dataset)
     expert = make_unseen_expert(args.unseen)
     out = _options.output_folder(args)

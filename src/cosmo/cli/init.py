@@ -23,7 +23,6 @@ examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = make_parser(
         "init",
         "Write a commented project file, cosmo.toml, and a small example that works.",
@@ -37,7 +36,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     names = write_starter(args.kind, args.folder)
     if args.quiet:
         return 0

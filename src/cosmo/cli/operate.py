@@ -27,7 +27,6 @@ examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = _options.make_parser(
         "operate", "Show or choose the operating point of a model on its seen-unseen curve.", _EPILOG
     )
@@ -54,8 +53,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
-
     def given(*names: str) -> dict[str, float]:
         return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
 

@@ -44,7 +44,6 @@ examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = _options.make_parser(
         "paper",
         "Reproduce the tables and figures of Atzmon & Chechik (CVPR 2019) beside the published figures.",
@@ -81,7 +80,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     for name in ("dataset", "expert", "source"):
         if getattr(args, name):
             setattr(args, name, list(dict.fromkeys(getattr(args, name))))

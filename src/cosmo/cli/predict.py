@@ -54,7 +54,6 @@ examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     description = "Predict the classes of samples, seen or unseen, with probabilities."
     options = make_parser("predict", description, _EPILOG)
     add_model_option(options)
@@ -95,7 +94,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     texts = args.text or []
     args.text = texts[0] if texts else None
     if args.input is not None:

@@ -47,7 +47,6 @@ examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = _options.make_parser(
         "run",
         "Train both experts and the gate and evaluate all ways of combining them on test: those of the\n"
@@ -79,7 +78,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     if args.repeats < 1:
         raise ValueError(f"--repeats must be at least 1, got {args.repeats}")
     budget = 60.0 if args.budget is None else args.budget

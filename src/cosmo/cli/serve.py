@@ -27,7 +27,6 @@ examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = make_parser("serve", "Serve predictions of a model over HTTP.", _EPILOG)
     add_model_option(options)
     add = options.add_argument
@@ -38,7 +37,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     for package in ("fastapi", "uvicorn", "prometheus_client"):
         require(package)
     check_port(args)

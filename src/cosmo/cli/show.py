@@ -11,7 +11,6 @@ from cosmo.io.model_file import card_text, read_card
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = make_parser(
         "show",
         "Print the card of a model: its training data, experts, gate and validation, and the types that\n"
@@ -26,7 +25,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     card = read_card(args.model)
     if args.trust or not card["types"]:
         header = {name: card[name] for name in ("format_version", "package", "versions", "types")}

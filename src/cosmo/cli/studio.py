@@ -51,7 +51,6 @@ examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of the command."""
     options = make_parser(
         "studio",
         "Serve a page on this machine: curves, gate, classes and walk-through of a model, with\n"
@@ -79,7 +78,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command."""
     require("fastapi")
     require("uvicorn")
     check_port(args)
