@@ -111,17 +111,3 @@ def test_presets(name):
     assert expert.learning_rate == 1e-4
     assert (expert.entropy_weight == 0) == name.endswith("zsl")
     assert isinstance(expert, NetworkExpert)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"sharpness": 0.0}, "sharpness must be positive, got 0"),
-        ({"entropy_sharpness": -1.0}, "entropy_sharpness must be positive, got -1"),
-        ({"entropy_weight": -1.0}, "entropy_weight must not be negative, got -1"),
-        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1"),
-    ],
-)
-def test_wrong_parameters(task, parameters, message):
-    with pytest.raises(ValueError, match=message):
-        fit(task, **parameters)

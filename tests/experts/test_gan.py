@@ -79,18 +79,6 @@ class TestFCLSWGAN:
             assert make_unseen_expert(f"{name}:fast").get_params() == make_unseen_expert(name).get_params()
             assert make_unseen_expert(f"{name}:CUB").hidden == 4096
 
-    @pytest.mark.parametrize(
-        ("name", "value", "message"),
-        [
-            ("weight", -1.0, "weight must not be negative"),
-            ("critic_steps", 0, "critic_steps must be a whole number"),
-            ("critic_rate", 0.0, "critic_rate must be positive"),
-        ],
-    )
-    def test_parameters(self, task, name, value, message):
-        with pytest.raises(ValueError, match=message):
-            FCLSWGAN(1).set_params(**{name: value}).fit(task.X, task.y, task.table)
-
 
 class TestCycleWGAN:
     def test_the_cycle_closes(self, task):

@@ -208,19 +208,6 @@ class TestTraining:
             assert expert.weights_[f"mean {name}"].shape == expert.weights_[name].shape
         assert any(not np.array_equal(expert.weights_[f"mean {n}"], expert.weights_[n]) for n in own)
 
-    @pytest.mark.parametrize(
-        ("name", "value", "message"),
-        [
-            ("balance", 0.0, "balance must be positive"),
-            ("epochs", 0, "epochs must be a whole number"),
-            ("batch_size", 0.5, "batch_size must be a whole number"),
-            ("learning_rate", 0.0, "learning_rate must be positive"),
-        ],
-    )
-    def test_parameters(self, expert, task, name, value, message):
-        with pytest.raises(ValueError, match=message):
-            clone(expert).set_params(**{name: value}).fit(task.X, task.y, task.table)
-
 
 class TestFitClassifier:
     @pytest.mark.parametrize("n_classes", [1, 2, 3])

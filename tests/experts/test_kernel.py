@@ -123,14 +123,6 @@ class TestStopping:
 
 
 class TestInput:
-    @pytest.mark.parametrize(
-        ("name", "value"),
-        [("sigma", 0.0), ("learning_rate", np.nan), ("beta", -1.0), ("epochs", 0), ("epochs", 1.5)],
-    )
-    def test_parameter_errors(self, task, name, value):
-        with pytest.raises(ValueError, match=f"{name} must"):
-            decided(**{name: value}).fit(task.X, task.y, task.table)
-
     def test_unknown_kernel(self, task):
         with pytest.raises(ValueError, match="unknown kernel 'quartic'; choose from gaussian,"):
             decided(kernel="quartic").fit(task.X, task.y, task.table)

@@ -142,22 +142,6 @@ class TestInput:
         with pytest.raises(ImportError, match=r"pip install 'torch"):
             clone(SMALL).fit(task.X, task.y, task.table)
 
-    @pytest.mark.parametrize(
-        ("name", "value", "message"),
-        [
-            ("epochs", 0, "epochs must be a whole number of at least 1, got 0"),
-            ("epochs", 1.5, "epochs must be a whole number"),
-            ("hidden", 0, "hidden must be a whole number"),
-            ("batch_size", -1, "batch_size must be a whole number"),
-            ("learning_rate", 0.0, "learning_rate must be positive"),
-            ("learning_rate", float("nan"), "learning_rate must be positive"),
-            ("weight_decay", -1e-3, "weight_decay must not be negative"),
-        ],
-    )
-    def test_bad_parameters(self, task, name, value, message):
-        with pytest.raises(ValueError, match=message):
-            clone(SMALL).set_params(**{name: value}).fit(task.X, task.y, task.table)
-
     def test_features_are_standardised_where_a_method_says_so(self, task):
         """Then no shift or scale of a feature changes anything."""
         X = task.X * np.linspace(1, 9, task.X.shape[1], dtype=np.float32) + 3

@@ -43,17 +43,6 @@ class TestTraining:
         np.testing.assert_allclose(expert.weights_, W, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-class TestInput:
-    @pytest.mark.parametrize(
-        ("name", "value"),
-        [("learning_rate", 0.0), ("learning_rate", np.nan), ("margin", -1.0), ("epochs", 0), ("epochs", 1.5)],
-    )
-    def test_parameter_errors(self, kind, task, name, value):
-        with pytest.raises(ValueError, match=f"{name} must be"):
-            decided(kind, **{name: value}).fit(task.X, task.y, task.table)
-
-
 class TestLosses:
     def test_margin_violations(self):
         scores = np.array([[2.0, 0.5, 1.5], [0.0, 0.0, 3.0]], dtype=np.float32)

@@ -32,11 +32,6 @@ def test_keeps_what_is_given(task):
 
 
 class TestInput:
-    @pytest.mark.parametrize(("name", "value"), [("lam", 0.0), ("lam", np.nan), ("rho", -1.0)])
-    def test_parameter_errors(self, task, name, value):
-        with pytest.raises(ValueError, match=f"{name} must be positive"):
-            decided(**{name: value}).fit(task.X, task.y, task.table)
-
     def test_equal_descriptions(self, task):
         with pytest.raises(ValueError, match="all descriptions have the same direction"):
             decided().fit(task.X, task.y, task.table * 0 + 0.1)

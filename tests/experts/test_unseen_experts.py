@@ -1,6 +1,7 @@
 """What every unseen expert promises, on a small task whose classes are combinations of attributes."""
 
 import copy
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -198,12 +199,42 @@ class TestInput:
             plain.scores(task.X_new, task.table.iloc[:, :-1])
 
 
-class TestESZSL:
-    @pytest.mark.parametrize(("gamma", "lam"), [(0.0, 1.0), (1.0, -1.0)])
-    def test_regularisers_must_be_positive(self, task, gamma, lam):
-        with pytest.raises(ValueError, match="must be positive"):
-            ESZSL(gamma, lam, temperature=1.0).fit(task.X, task.y, task.table)
+# Values out of the range of parameters, by the rule that the message states.
+OUTSIDE = {
+    "be positive": (0.0, float("nan")),
+    "not be negative": (-1.0, float("nan")),
+    "be a whole number of at least 1": (0, 1.5),
+    "be at least 0 and below 1": (-0.1, 1.0, float("nan")),
+}
+RULES = {
+    "be positive": [
+        "eszsl gamma lam", "dap C", "sync lam rho", "kernel sigma learning_rate", "sje learning_rate margin",
+        "devise learning_rate", "ale margin", "dcn sharpness entropy_sharpness", "triple sharpness",
+        "rn learning_rate", "f-clswgan critic_rate balance learning_rate",
+    ],
+    "not be negative": [
+        "kernel beta", "triple alpha beta", "dcn entropy_weight", "rn weight_decay", "f-clswgan weight",
+        "se-gzsl feedback",
+    ],
+    "be a whole number of at least 1": [
+        "kernel epochs", "sje epochs", "rn epochs hidden class_hidden batch_size",
+        "f-clswgan epochs batch_size critic_steps", "se-gzsl latent",
+    ],
+    "be at least 0 and below 1": ["dcn dropout", "iciness dropout"],
+}  # fmt: skip
 
+
+@pytest.mark.parametrize(("rule", "text"), [(rule, text) for rule, texts in RULES.items() for text in texts])
+def test_parameters_out_of_range(rule, text, task):
+    name, *parameters = text.split()
+    if DECIDED[name].needs_torch:
+        pytest.importorskip("torch")
+    for parameter, value in product(parameters, OUTSIDE[rule]):
+        with pytest.raises(ValueError, match=f"{parameter} must {rule}, got {value}"):
+            clone(DECIDED[name]).set_params(**{parameter: value}).fit(task.X, task.y, task.table)
+
+
+class TestESZSL:
     def test_a_class_like_the_mean_is_scored(self, task):
         expert = ESZSL(1.0, 1.0, temperature=1.0).fit(task.X, task.y, task.table)
         mean = task.table.loc[task.seen].mean().to_frame("mean").T
@@ -220,10 +251,6 @@ class TestDAP:
     def test_nothing_to_learn(self, task):
         with pytest.raises(ValueError, match="no attribute differs"):
             DAP(0.01, temperature=1.0).fit(task.X, task.y, task.table * 0 + 1)
-
-    def test_C_must_be_positive(self, task):
-        with pytest.raises(ValueError, match="C must be positive"):
-            DAP(-1.0, temperature=1.0).fit(task.X, task.y, task.table)
 
     def test_attribute_classifiers_are_logistic_regressions(self, task):
         """One of the jointly fitted classifiers against scikit-learn's."""

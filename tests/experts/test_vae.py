@@ -30,12 +30,3 @@ def test_made_rows_look_like_their_class(task):
     means = np.stack([task.X[task.y == name].mean(axis=0) for name in task.seen])
     distance = np.linalg.norm(made[:, None] - means, axis=2)
     assert (distance.argmin(axis=1) == np.repeat(np.arange(17), 10)).mean() > 0.8
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [("latent", 0, "latent must be a whole number"), ("feedback", -1.0, "feedback must not be negative")],
-)
-def test_parameters(task, name, value, message):
-    with pytest.raises(ValueError, match=message):
-        SEGZSL(1, **FAST).set_params(**{name: value}).fit(task.X, task.y, task.table)
