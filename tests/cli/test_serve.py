@@ -20,15 +20,9 @@ pytest.importorskip("prometheus_client")
 
 from cosmo import ESZSL
 from cosmo.cli import main
-from cosmo.data import load_glyphs
 from cosmo.io.model import Model, fit_model
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
-
-
-@pytest.fixture(scope="module")
-def data():
-    return load_glyphs(n_classes=40, samples_per_class=12, seed=1)
 
 
 @pytest.fixture(scope="module")

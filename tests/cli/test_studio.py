@@ -20,7 +20,6 @@ from cosmo import ESZSL
 from cosmo.cli import main
 from cosmo.cli.serve import listen
 from cosmo.cli.studio import _live, parser
-from cosmo.data import load_glyphs
 from cosmo.io.model import Model, fit_model
 from cosmo.viz.page import read_view, render_page
 
@@ -31,11 +30,6 @@ ENVIRONMENT = {
 RUN_VIEW = {
     "format": 1, "kind": "run", "title": "Letters", "lead": "A run.", "version": "", "arrays": [], "sets": [],
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def data():
-    return load_glyphs(n_classes=40, samples_per_class=12, seed=1)
 
 
 @pytest.fixture(scope="module")

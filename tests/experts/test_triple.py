@@ -5,7 +5,6 @@ import pytest
 from sklearn.base import clone
 
 from cosmo.experts.relation import TRIPLE
-from cosmo.metrics.accuracy import zsl_accuracy
 
 torch = pytest.importorskip("torch")
 
@@ -23,11 +22,6 @@ def expert(task):
 
 def lifted(expert, X):
     return np.maximum(expert._features(X) @ expert.weights_["W"] + expert.weights_["b"], 0)
-
-
-def test_tells_unseen_classes_apart(expert, task):
-    scores = expert.scores(task.X_new, task.table.loc[task.unseen])
-    assert zsl_accuracy(task.y_new, scores, task.unseen) > 0.65  # chance is 1/8
 
 
 def test_scores_by_hand(expert, task):

@@ -9,7 +9,6 @@ from sklearn.linear_model import LogisticRegression
 
 from cosmo import ESZSL, Cosmo, SimilarityExpert, export_onnx, fit_model
 from cosmo.cli import main
-from cosmo.data import load_glyphs
 from cosmo.experts import (
     Discriminant,
     EnsembleExpert,
@@ -21,11 +20,6 @@ from cosmo.io.onnx_file import largest_difference
 
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-
-
-@pytest.fixture(scope="module")
-def data():
-    return load_glyphs(n_classes=30, samples_per_class=12, seed=2)
 
 
 @pytest.fixture(scope="module")

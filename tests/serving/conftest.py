@@ -12,15 +12,9 @@ pytest.importorskip("prometheus_client")
 from prometheus_client import CollectorRegistry
 
 from cosmo import ESZSL
-from cosmo.data import load_glyphs
 from cosmo.io.model import fit_model
 from cosmo.serving.api import make_api
 from cosmo.serving.model import ServedModel
-
-
-@pytest.fixture(scope="session")
-def data():
-    return load_glyphs(n_classes=40, samples_per_class=12, seed=3)
 
 
 @pytest.fixture(scope="session")
