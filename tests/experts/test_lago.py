@@ -240,12 +240,6 @@ class TestInput:
             make("hard").fit(task.X, task.y, task.table)
         with pytest.raises(ValueError, match="epochs must be at least 1, got 0"):
             make("singletons", epochs=0).fit(task.X, task.y, task.table)
-        with pytest.raises(ValueError, match="batch_size must be a whole number of at least 1, got 0"):
-            make("singletons", batch_size=0).fit(task.X, task.y, task.table)
-        with pytest.raises(ValueError, match="n_groups must be a whole number of at least 1, got 0"):
-            make("k-soft", n_groups=0).fit(task.X, task.y, task.table)
-        with pytest.raises(ValueError, match="learning_rate must be positive, got 0"):
-            make("k-soft", learning_rate=0).fit(task.X, task.y, task.table)
 
 
 class TestPrincipalAxes:

@@ -210,17 +210,18 @@ RULES = {
     "be positive": [
         "eszsl gamma lam", "dap C", "sync lam rho", "kernel sigma learning_rate", "sje learning_rate margin",
         "devise learning_rate", "ale margin", "dcn sharpness entropy_sharpness", "triple sharpness",
-        "rn learning_rate", "f-clswgan critic_rate balance learning_rate",
+        "rn learning_rate", "f-clswgan critic_rate balance learning_rate", "lago learning_rate gain",
+        "gaussian ridge",
     ],
     "not be negative": [
         "kernel beta", "triple alpha beta", "dcn entropy_weight", "rn weight_decay", "f-clswgan weight",
-        "se-gzsl feedback",
+        "se-gzsl feedback", "gaussian width", "lago weight_decay class_decay group_prior",
     ],
     "be a whole number of at least 1": [
         "kernel epochs", "sje epochs", "rn epochs hidden class_hidden batch_size",
-        "f-clswgan epochs batch_size critic_steps", "se-gzsl latent",
+        "f-clswgan epochs batch_size critic_steps", "se-gzsl latent", "lago batch_size n_groups n_components",
     ],
-    "be at least 0 and below 1": ["dcn dropout", "iciness dropout"],
+    "be at least 0 and below 1": ["dcn dropout", "iciness dropout", "gaussian shrinkage"],
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from cosmo._core.cache import fingerprint
 from cosmo._core.validation import check_features
 from cosmo.experts._network import NetworkExpert, Weights, torch
-from cosmo.experts.base import Array, Codes, check_counts, check_positive
+from cosmo.experts.base import COUNT, POSITIVE, Array, Codes, check_rule
 from cosmo.experts.seen import SoftmaxRegression
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class GenerativeExpert(NetworkExpert):
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (8, 16, 24, 32, 48, 64)}
     patience: ClassVar[int] = 2
     presets: ClassVar[dict[str, dict[str, Any]]] = {"fast": {}}
+    ranges: ClassVar[dict[str, str]] = NetworkExpert.ranges | {"balance": POSITIVE}
     betas: ClassVar[tuple[float, float]] = (0.5, 0.999)
     """Decay rates of Adam's moments."""
 
@@ -114,7 +115,7 @@ class GenerativeExpert(NetworkExpert):
 
     def synthesize(self, descriptions: pd.DataFrame, n: int, *, seed: int = 0) -> Array:
         """Return `n` synthetic rows of each described class, with labels `descriptions.index.repeat(n)`."""
-        check_counts(n=n)
+        check_rule(COUNT, n=n)
         rows: Array = self._synthesize(self.attributes(descriptions), n, seed).numpy()
         rows *= self.spread_
         rows += self.low_
@@ -242,10 +243,6 @@ class GenerativeExpert(NetworkExpert):
 
     def _progress(self, loss: float) -> str:
         return ", ".join(f"{side}'s loss {value:.4g}" for side, value in self.losses_.items())
-
-    def _check_parameters(self, stops: Sequence[int]) -> None:
-        super()._check_parameters(stops)
-        check_positive(balance=self.balance)
 
 
 def _means(weights: dict[str, Any]) -> dict[str, Any]:

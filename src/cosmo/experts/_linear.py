@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, svd
 from scipy.sparse import csr_array
 
-from cosmo.experts.base import Array, Codes, UnseenExpert, check_counts, check_shares
+from cosmo.experts.base import Array, Codes, UnseenExpert, check_shares
 
 logger = logging.getLogger(__name__)
 
@@ -105,10 +105,6 @@ class GradientExpert(UnseenExpert):
     def _descent(self, W: Array, A: Array, value: float) -> Step:
         """Return a function that updates W from a mini-batch of rows and codes, and returns its loss."""
 
-    @abstractmethod
-    def _check_parameters(self, value: float) -> None:
-        """Raise `ValueError` if a parameter is out of range."""
-
     def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
         self.directions_ = Directions.learn(X, attributes)
         Z, A = self.directions_.features(X), self.directions_.signatures(attributes)
@@ -133,9 +129,6 @@ class GradientExpert(UnseenExpert):
 
     def _train(self, Z: Array, codes: Codes, A: Array, value: float, stops: Sequence[int]) -> Iterator[Array]:
         """Yield the averaged W, shape (n_features, n_attributes), after each number of epochs in `stops`."""
-        self._check_parameters(value)
-        for epochs in stops:
-            check_counts(epochs=epochs)
         basis = svd(A, full_matrices=False, check_finite=False)[2]
         W = np.zeros((Z.shape[1], len(basis)), dtype=np.float32)
         total, n_steps = np.zeros_like(W), 0

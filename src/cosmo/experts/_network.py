@@ -25,7 +25,7 @@ from cosmo._core import require
 from cosmo._core.cache import fingerprint
 from cosmo._core.files import write_atomic
 from cosmo._core.validation import check_features
-from cosmo.experts.base import Array, Codes, UnseenExpert, check_counts, check_not_negative, check_positive
+from cosmo.experts.base import COUNT, NOT_NEGATIVE, POSITIVE, Array, Codes, UnseenExpert
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -83,6 +83,13 @@ class NetworkExpert(UnseenExpert):
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (2, 4, 6, 8, 12, 16, 24, 32, 48, 64)}
     patience: ClassVar[int] = 3
     standardised: ClassVar[bool] = False  # each feature, rather than dividing all by their mean size
+    ranges: ClassVar[dict[str, str]] = {
+        "epochs": COUNT,
+        "hidden": COUNT,
+        "batch_size": COUNT,
+        "learning_rate": POSITIVE,
+        "weight_decay": NOT_NEGATIVE,
+    }
 
     epochs: int | None = None
     _: KW_ONLY
@@ -195,7 +202,6 @@ class NetworkExpert(UnseenExpert):
         self, X: Array, codes: Codes, attributes: Array, stops: Sequence[int], checkpoints: Checkpoints
     ) -> Iterator[tuple[int, dict[str, Array]]]:
         """Yield the number of epochs done and the weights, at each of `stops`."""
-        self._check_parameters(stops)
         self._learn_scales(X, attributes)
         rows, labels = (torch.from_numpy(part) for part in self._examples(self._features(X), codes))
         A = torch.from_numpy(self._signatures(attributes))
@@ -252,11 +258,6 @@ class NetworkExpert(UnseenExpert):
     def _progress(self, loss: float) -> str:
         """Return a message about an epoch whose mean loss is `loss`."""
         return f"loss {loss:.4g}"
-
-    def _check_parameters(self, stops: Sequence[int]) -> None:
-        check_counts(hidden=self.hidden, batch_size=self.batch_size, epochs=stops[0])
-        check_positive(learning_rate=self.learning_rate)
-        check_not_negative(weight_decay=self.weight_decay)
 
 
 def _state(weights: Weights, optimisers: dict[str, Optimizer]) -> dict[str, Any]:

@@ -22,6 +22,15 @@ Array = NDArray[np.float32]
 Codes = NDArray[np.intp]
 Expert = TypeVar("Expert", bound="UnseenExpert")
 
+POSITIVE, NOT_NEGATIVE = "be positive", "not be negative"
+COUNT, SHARE = "be a whole number of at least 1", "be at least 0 and below 1"
+RULES: dict[str, Callable[[float], bool]] = {
+    POSITIVE: lambda value: value > 0,
+    NOT_NEGATIVE: lambda value: value >= 0,
+    COUNT: lambda value: int(value) == value >= 1,
+    SHARE: lambda value: 0 <= value < 1,
+}
+
 
 class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of experts that recognise classes by their descriptions.
@@ -48,6 +57,7 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
     # Whether the expert has `novelty`, its own detection of samples of no seen class.
     detects_novelty: ClassVar[bool] = False
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # values to try for parameters that are None
+    ranges: ClassVar[dict[str, str]] = {}  # rules, of `RULES`, which parameters that are not None must obey
     # Parameter of `grid` whose values share no computation, so that `select` can store each result.
     trained_apart: ClassVar[str | None] = None
     # Named settings; published ones are named after the data set (and variant).
@@ -85,6 +95,7 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError(f"X has no rows (shape {X.shape}); give samples of at least two classes")
         used = np.isin(np.arange(len(table)), codes)
         others, table = table[~used], table[used]
+        self.check_parameters()
         self.check_suitable(table)
         codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
         if len(table) < 2:
@@ -125,6 +136,12 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
     def chosen(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the values of parameters."""
         return {name: getattr(self, name) for name in names}
+
+    def check_parameters(self) -> None:
+        """Raise `ValueError` if a parameter is out of range."""
+        for name, rule in self.ranges.items():
+            if (value := getattr(self, name)) is not None:
+                check_rule(rule, **{name: value})
 
     def check_suitable(self, table: pd.DataFrame) -> None:
         """Raise `ValueError` if the method cannot use these descriptions."""
@@ -268,6 +285,7 @@ def select(
     if len(codes) != len(X):
         raise ValueError(f"X has {len(X)} rows but y has {len(codes)} labels; give one label per row")
     held.check(table.index[codes])
+    expert.check_parameters()
     expert.check_suitable(table)
     if cache is not None and "checkpoints" in expert.get_params():
         expert = expert._with(table.columns, checkpoints=cache.folder)
@@ -340,27 +358,13 @@ def plain_value(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def check_positive(**values: float) -> None:
-    """Raise `ValueError` unless all values are positive."""
-    _check(values, lambda value: value > 0, "be positive")
-
-
-def check_not_negative(**values: float) -> None:
-    """Raise `ValueError` if a value is negative."""
-    _check(values, lambda value: value >= 0, "not be negative")
-
-
-def check_counts(**values: float) -> None:
-    """Raise `ValueError` unless all values are whole numbers of at least 1."""
-    _check(values, lambda value: int(value) == value >= 1, "be a whole number of at least 1")
-
-
 def check_shares(**values: float) -> None:
     """Raise `ValueError` unless all values are at least 0 and below 1."""
-    _check(values, lambda value: 0 <= value < 1, "be at least 0 and below 1")
+    check_rule(SHARE, **values)
 
 
-def _check(values: dict[str, float], valid: Callable[[float], bool], rule: str) -> None:
+def check_rule(rule: str, **values: float) -> None:
+    """Raise `ValueError` unless all values obey a rule of `RULES`."""
     for name, value in values.items():
-        if not valid(value):
+        if not RULES[rule](value):
             raise ValueError(f"{name} must {rule}, got {value}")

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from cosmo._core.validation import check_features
-from cosmo.experts.base import Array, Codes, UnseenExpert, check_positive
+from cosmo.experts.base import POSITIVE, Array, Codes, UnseenExpert
 
 
 @dataclass(eq=False, repr=False)
@@ -53,13 +53,13 @@ class DAP(UnseenExpert):
     needs: ClassVar[str] = "attributes, of which some classes have more than others"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"C": (1e-4, 1e-3, 1e-2, 1e-1)}
     trained_apart: ClassVar[str | None] = "C"
+    ranges: ClassVar[dict[str, str]] = {"C": POSITIVE}
 
     C: float | None = None
     _: KW_ONLY
     temperature: float | None = None
 
     def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
-        check_positive(C=decided["C"])
         self.cut_ = attributes.mean(axis=0)
         has = attributes > self.cut_
         self.used_ = has.any(axis=0) & ~has.all(axis=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -14,7 +14,7 @@ from scipy.special import erf
 from cosmo._core.validation import check_features
 from cosmo.experts._linear import unit_rows
 from cosmo.experts._network import NetworkExpert, Weights, layer, normalise_rows, torch
-from cosmo.experts.base import Array, Codes, check_counts, check_not_negative, check_positive, check_shares
+from cosmo.experts.base import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Array, Codes, check_rule
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -231,6 +231,12 @@ class DCN(NetworkExpert):
     reference: ClassVar[str] = "Liu, Long, Wang & Jordan, NeurIPS 2018"
     reads_unseen: ClassVar[bool] = True
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (4, 8, 12, 16, 24, 32, 48)}
+    ranges: ClassVar[dict[str, str]] = NetworkExpert.ranges | {
+        "sharpness": POSITIVE,
+        "entropy_sharpness": POSITIVE,
+        "entropy_weight": NOT_NEGATIVE,
+        "dropout": SHARE,
+    }
     # The authors train for 100,000 mini-batches, hundreds of epochs, with a shrinking step: epochs stay open.
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         name: dict(zip(("sharpness", "entropy_sharpness", "entropy_weight"), values, strict=True))
@@ -254,12 +260,6 @@ class DCN(NetworkExpert):
     dropout: float = 0.5
     learning_rate: float = 3e-4
     batch_size: int = 64
-
-    def _check_parameters(self, stops: Sequence[int]) -> None:
-        super()._check_parameters(stops)
-        check_positive(sharpness=self.sharpness, entropy_sharpness=self.entropy_sharpness)
-        check_not_negative(entropy_weight=self.entropy_weight)
-        check_shares(dropout=self.dropout)
 
     def _learn_scales(self, X: Array, attributes: Array) -> None:
         mean, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
@@ -312,7 +312,7 @@ class Neighbourhoods(NamedTuple):
 
 def learn_neighbourhoods(rows: Array, k: int = 20) -> Neighbourhoods:
     """Return the neighbourhoods of k rows, or of all others if there are fewer."""
-    check_counts(k=k)
+    check_rule(COUNT, k=k)
     k = min(int(k), len(rows) - 1)
     spread, nearest = _nearest(rows, rows, k, themselves=True)
     excess = _excess(spread, spread[nearest].mean(axis=1))

@@ -13,7 +13,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh, svd
 
 from cosmo._core.validation import check_features
 from cosmo.experts._linear import class_sums, unit_rows
-from cosmo.experts.base import Array, Codes, UnseenExpert, check_positive
+from cosmo.experts.base import POSITIVE, Array, Codes, UnseenExpert
 
 
 @dataclass(eq=False, repr=False)
@@ -52,6 +52,7 @@ class ESZSL(UnseenExpert):
         "gamma": tuple(10.0 ** (e / 2) for e in range(-4, 13)),
         "lam": tuple(10.0 ** (e / 2) for e in range(-6, 7)),
     }
+    ranges: ClassVar[dict[str, str]] = {"gamma": POSITIVE, "lam": POSITIVE}
 
     gamma: float | None = None
     lam: float | None = None
@@ -95,7 +96,6 @@ class ESZSL(UnseenExpert):
 
 def _solve(X: Array, codes: Codes, A: Array, gamma: float, lam: float) -> Array:
     """Return V for one pair of regularisers."""
-    check_positive(gamma=gamma, lam=lam)
     sums, A64 = class_sums(X, codes, len(A)).astype(np.float64).T, A.astype(np.float64)
     few = len(A) < A.shape[1]  # fewer classes than attributes
     # `A (AᵀA + λI)⁻¹` is `(AAᵀ + λI)⁻¹ A`: the smaller system is solved.
@@ -130,11 +130,9 @@ class _Path:
 
     def left(self, gamma: float) -> NDArray[np.float64]:
         """Return the factor that all V of one γ share."""
-        check_positive(gamma=gamma)
         return self.feature_vectors @ (self.core / (self.feature_values + gamma)[:, None])
 
     def solve(self, left: NDArray[np.float64], lam: float) -> Array:
         """Return V."""
-        check_positive(lam=lam)
         V: NDArray[np.float64] = (left / (self.attribute_values + lam)) @ self.attribute_vectors.T
         return V.astype(np.float32)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +11,7 @@ from sklearn.linear_model import Ridge
 
 from cosmo.experts._generative import GenerativeExpert, fit_classifier
 from cosmo.experts._network import Weights, layer, torch
-from cosmo.experts.base import Array, Codes, check_counts, check_not_negative, check_positive
+from cosmo.experts.base import COUNT, NOT_NEGATIVE, POSITIVE, Array, Codes
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -44,6 +43,11 @@ class ConditionalWGAN(GenerativeExpert):
     """
 
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (8, 16, 24, 32, 48)}
+    ranges: ClassVar[dict[str, str]] = GenerativeExpert.ranges | {
+        "critic_steps": COUNT,
+        "critic_rate": POSITIVE,
+        "weight": NOT_NEGATIVE,
+    }
 
     weight: float = 0.2
     critic_steps: int = 1
@@ -99,12 +103,6 @@ class ConditionalWGAN(GenerativeExpert):
         fake = self._draw(weights, A[codes], generator)
         value = _leaky(_critic_hidden(weights, fake, A[codes])) @ weights["D.last"]
         return self.weight * self._demand(fake, codes, A) - value.mean()
-
-    def _check_parameters(self, stops: Sequence[int]) -> None:
-        super()._check_parameters(stops)
-        check_counts(critic_steps=self.critic_steps)
-        check_positive(critic_rate=self.critic_rate)
-        check_not_negative(weight=self.weight)
 
 
 def _presets(*rows: tuple[Any, ...]) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ from scipy.linalg import eigh, solve
 
 from cosmo._core.validation import check_features
 from cosmo.experts._linear import Classes, Matrix, unit_rows
-from cosmo.experts.base import Array, Codes, UnseenExpert, check_not_negative, check_positive, check_shares
+from cosmo.experts.base import NOT_NEGATIVE, POSITIVE, SHARE, Array, Codes, UnseenExpert
 
 
 @dataclass(eq=False, repr=False)
@@ -57,6 +57,7 @@ class GaussianExpert(UnseenExpert):
         "ridge": (0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
         "width": (0.0, 0.3, 1.0),
     }
+    ranges: ClassVar[dict[str, str]] = {"shrinkage": SHARE, "ridge": POSITIVE, "width": NOT_NEGATIVE}
 
     shrinkage: float | None = None
     ridge: float | None = None
@@ -74,7 +75,6 @@ class GaussianExpert(UnseenExpert):
         values, vectors = eigh(classes.covariance, check_finite=False)
         rotated = vectors.T @ classes.centred.T
         for shrinkage in self._values("shrinkage"):
-            check_shares(shrinkage=shrinkage)
             spread = (1 - shrinkage) * np.maximum(values, 0) + shrinkage * classes.variance
             solution = vectors @ (rotated / np.maximum(spread, 1e-9 * classes.variance)[:, None])
             for ridge in self._values("ridge"):
@@ -87,8 +87,6 @@ class GaussianExpert(UnseenExpert):
         self, classes: Classes, solution: Matrix, attributes: Array, ridge: float, width: float
     ) -> None:
         """Learn how discriminants depend on descriptions; `solution` is `C⁻¹ (M - mean)ᵀ`."""
-        check_positive(ridge=ridge)
-        check_not_negative(width=width)
         self.attribute_mean_ = attributes.mean(axis=0)
         self.signatures_ = unit_rows(attributes - self.attribute_mean_)
         kernel = _kernel(self.signatures_, self.signatures_, width)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosmo._core.validation import check_features
 from cosmo.experts._linear import GradientExpert, Step
-from cosmo.experts.base import Array, Codes, check_not_negative, check_positive
+from cosmo.experts.base import COUNT, NOT_NEGATIVE, POSITIVE, Array, Codes
 
 KERNELS = ("gaussian", "cauchy", "linear")
 
@@ -79,6 +79,12 @@ class Kernel(GradientExpert):
     patience: ClassVar[float] = 2
     # Learning rate and number of steps of the authors' code are for RMSprop on single rows.
     presets: ClassVar[dict[str, dict[str, Any]]] = {"AWA2": {"kernel": "gaussian", "sigma": 0.8, "beta": 1.0}}
+    ranges: ClassVar[dict[str, str]] = {
+        "sigma": POSITIVE,
+        "epochs": COUNT,
+        "learning_rate": POSITIVE,
+        "beta": NOT_NEGATIVE,
+    }
 
     sigma: float | None = None
     epochs: int | None = None
@@ -114,11 +120,11 @@ class Kernel(GradientExpert):
 
         return step
 
-    def _check_parameters(self, value: float) -> None:
+    def check_parameters(self) -> None:
+        """Raise `ValueError` if a parameter is out of range, or the kernel unknown."""
+        super().check_parameters()
         if self.kernel not in KERNELS:
             raise ValueError(f"unknown kernel {self.kernel!r}; choose from {', '.join(KERNELS)}")
-        check_positive(sigma=value, learning_rate=self.learning_rate)
-        check_not_negative(beta=self.beta)
 
 
 def kernel_loss(

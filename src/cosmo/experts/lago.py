@@ -25,7 +25,7 @@ from cosmo.experts._and_or import (
     soft_gates,
 )
 from cosmo.experts._linear import Adam
-from cosmo.experts.base import Array, Codes, UnseenExpert, check_counts, check_not_negative, check_positive
+from cosmo.experts.base import COUNT, NOT_NEGATIVE, POSITIVE, Array, Codes, UnseenExpert
 
 logger = logging.getLogger(__name__)
 
@@ -147,6 +147,11 @@ class LAGO(UnseenExpert):
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 30, 40)}
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         name: _preset(name, values) for name, values in _PUBLISHED.items()
+    }
+    ranges: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(["n_groups", "n_components", "batch_size"], COUNT),
+        **dict.fromkeys(["learning_rate", "group_learning_rate", "gain"], POSITIVE),
+        **dict.fromkeys(["weight_decay", "class_decay", "group_prior"], NOT_NEGATIVE),
     }
 
     variant: Variant = "semantic-soft"
@@ -273,7 +278,6 @@ class LAGO(UnseenExpert):
         self, X: Array, codes: Codes, attributes: Array
     ) -> Iterator[tuple[int, Callable[[], Weights]]]:
         """Train without end; after each epoch yield its number and a function that returns the weights."""
-        self._check_parameters()
         self.percent_ = bool(attributes.max() > 1)
         u = self._probabilities_of(attributes)
         target = self._semantic_gamma() if self.variant == "semantic-soft" else None
@@ -304,15 +308,6 @@ class LAGO(UnseenExpert):
             if epoch % 10 == 0:
                 logger.info("LAGO %s: epoch %d, mean log-loss %.4f", self.variant, epoch, total / len(X))
             yield epoch, lambda: average.weights().project_back(mean, axes)
-
-    def _check_parameters(self) -> None:
-        check_counts(n_groups=self.n_groups, n_components=self.n_components, batch_size=self.batch_size)
-        check_positive(
-            learning_rate=self.learning_rate, group_learning_rate=self.group_learning_rate, gain=self.gain
-        )
-        check_not_negative(
-            weight_decay=self.weight_decay, class_decay=self.class_decay, group_prior=self.group_prior
-        )
 
 
 def _batches(n: int, size: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosmo._core.validation import check_features
 from cosmo.experts._linear import GradientExpert, Step
-from cosmo.experts.base import Array, Codes, check_positive
+from cosmo.experts.base import COUNT, POSITIVE, Array, Codes
 
 
 @dataclass(eq=False, repr=False)
@@ -43,6 +43,7 @@ class RankingExpert(GradientExpert):
     trained_apart: ClassVar[str | None] = "learning_rate"
     batch_size: ClassVar[int] = 64
     searched: ClassVar[str] = "learning_rate"
+    ranges: ClassVar[dict[str, str]] = {"learning_rate": POSITIVE, "epochs": COUNT, "margin": POSITIVE}
 
     learning_rate: float | None = None
     epochs: int | None = None
@@ -72,9 +73,6 @@ class RankingExpert(GradientExpert):
             return loss
 
         return step
-
-    def _check_parameters(self, value: float) -> None:
-        check_positive(learning_rate=value, margin=self.margin)
 
 
 class DeViSE(RankingExpert):

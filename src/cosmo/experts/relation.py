@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from cosmo.experts._linear import unit_rows
 from cosmo.experts._network import NetworkExpert, Weights, layer, torch
-from cosmo.experts.base import Array, check_counts, check_not_negative, check_positive, check_shares
+from cosmo.experts.base import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Array
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -54,6 +53,7 @@ class RN(NetworkExpert):
     """
 
     reference: ClassVar[str] = "Sung et al., CVPR 2018"
+    ranges: ClassVar[dict[str, str]] = NetworkExpert.ranges | {"class_hidden": COUNT}
     standardised: ClassVar[bool] = True
     # Epochs are the authors' episodes (500,000 on AWA, else 200,000) of 32 rows. They halve the learning rate
     # now and then and select the state by test accuracy; here the rate is constant.
@@ -72,10 +72,6 @@ class RN(NetworkExpert):
     learning_rate: float = 3e-4
     weight_decay: float = 1e-5
     batch_size: int = 64
-
-    def _check_parameters(self, stops: Sequence[int]) -> None:
-        super()._check_parameters(stops)
-        check_counts(class_hidden=self.class_hidden)
 
     def _signatures(self, attributes: Array) -> Array:
         return unit_rows(attributes) * np.float32(np.sqrt(attributes.shape[1]))
@@ -154,6 +150,7 @@ class ICINESS(NetworkExpert):
     """
 
     reference: ClassVar[str] = "Guo et al., IJCAI 2018"
+    ranges: ClassVar[dict[str, str]] = NetworkExpert.ranges | {"dropout": SHARE}
     standardised: ClassVar[bool] = True
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (2, 4, 8, 12, 16, 24, 32, 48)}
 
@@ -161,10 +158,6 @@ class ICINESS(NetworkExpert):
     dropout: float = 0.5
     hidden: int = 400
     batch_size: int = 64
-
-    def _check_parameters(self, stops: Sequence[int]) -> None:
-        super()._check_parameters(stops)
-        check_shares(dropout=self.dropout)
 
     def _start(self, n_features: int, n_attributes: int, generator: Generator) -> Weights:
         start: Weights = {}
@@ -234,6 +227,11 @@ class TRIPLE(NetworkExpert):
     """
 
     reference: ClassVar[str] = "Zhang, Long, Guan & Shao, TIP 2019"
+    ranges: ClassVar[dict[str, str]] = NetworkExpert.ranges | {
+        "alpha": NOT_NEGATIVE,
+        "beta": NOT_NEGATIVE,
+        "sharpness": POSITIVE,
+    }
     standardised: ClassVar[bool] = True
 
     alpha: float = 0.1
@@ -241,11 +239,6 @@ class TRIPLE(NetworkExpert):
     sharpness: float = 3.0
     learning_rate: float = 3e-4
     batch_size: int = 64
-
-    def _check_parameters(self, stops: Sequence[int]) -> None:
-        super()._check_parameters(stops)
-        check_not_negative(alpha=self.alpha, beta=self.beta)
-        check_positive(sharpness=self.sharpness)
 
     def _start(self, n_features: int, n_attributes: int, generator: Generator) -> Weights:
         W, b = layer(n_features, self.hidden, generator)

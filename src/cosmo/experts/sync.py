@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from cosmo._core.validation import check_features
 from cosmo.experts._linear import unit_rows
-from cosmo.experts.base import Array, Codes, UnseenExpert, check_positive
+from cosmo.experts.base import POSITIVE, Array, Codes, UnseenExpert
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +64,7 @@ class SynC(UnseenExpert):
         "lam": tuple(2.0**e for e in range(-25, -9, 3)),
         "rho": tuple(2.0**e for e in range(-5, 6)),
     }
+    ranges: ClassVar[dict[str, str]] = {"lam": POSITIVE, "rho": POSITIVE}
 
     lam: float | None = None
     rho: float | None = None
@@ -116,7 +117,6 @@ class SynC(UnseenExpert):
         return unit_rows((attributes - self.mean_).astype(np.float64))
 
     def _learn_phantoms(self, W: NDArray[np.float64], rho: float) -> None:
-        check_positive(rho=rho)
         # Small ρ makes the matrix nearly singular; the cut-off bounds the inverse.
         inverse = np.linalg.pinv(similarity(self.signatures_, self.signatures_, rho), rcond=1e-10)
         self.phantoms_ = inverse @ W
@@ -141,7 +141,6 @@ class _Classifiers:
 
     def solve(self, lam: float) -> NDArray[np.float64]:
         """Return W, shape (n_classes, n_features)."""
-        check_positive(lam=lam)
         scale = 1 / np.sqrt(self.curvature + lam)
         X = self.rotated * scale.astype(np.float32)
         found = minimize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from cosmo.experts._generative import GenerativeExpert
 from cosmo.experts._network import Weights, layer, torch
-from cosmo.experts.base import Array, Codes, check_counts, check_not_negative
+from cosmo.experts.base import COUNT, NOT_NEGATIVE, Array, Codes
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -56,6 +55,7 @@ class SEGZSL(GenerativeExpert):
 
     reference: ClassVar[str] = "Verma, Arora, Mishra & Rai, CVPR 2018"
     reads_unseen: ClassVar[bool] = True
+    ranges: ClassVar[dict[str, str]] = GenerativeExpert.ranges | {"latent": COUNT, "feedback": NOT_NEGATIVE}
     betas: ClassVar[tuple[float, float]] = (0.9, 0.999)
 
     latent: int = 100
@@ -120,11 +120,6 @@ class SEGZSL(GenerativeExpert):
             + _squared(made_mean, noise)
         )
         return _squared(rebuilt, X) / unit + divergence + self.feedback * feedback
-
-    def _check_parameters(self, stops: Sequence[int]) -> None:
-        super()._check_parameters(stops)
-        check_counts(latent=self.latent)
-        check_not_negative(feedback=self.feedback)
 
 
 def _perceptron(weights: Weights, name: str, X: Tensor) -> Tensor:
