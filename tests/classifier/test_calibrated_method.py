@@ -74,11 +74,6 @@ class TestPrediction:
         p_unseen = model.predict_proba(test[0])[:, unseen].sum(axis=1)
         np.testing.assert_allclose(p_unseen, model.explain(test[0]).p_unseen, rtol=1e-5)
 
-    def test_batches_do_not_matter(self, model, test):
-        whole = model.predict_proba(test[0])
-        parts = [model.predict_proba(test[0][k : k + 7]) for k in range(0, 70, 7)]
-        np.testing.assert_allclose(np.concatenate(parts), whole[:70], rtol=1e-3, atol=1e-6)
-
     def test_a_seen_expert_without_logits(self):
         toy = Toy(6, 2)
         check_probabilities(toy.fit(seen=LogisticRegression()), toy.X_test)

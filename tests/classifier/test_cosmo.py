@@ -257,12 +257,6 @@ class TestInsideScikitLearn:
         )
         assert (scores > 2 / 40).all()
 
-    def test_grid_search(self, data, train):
-        search = GridSearchCV(
-            Cosmo(data.descriptions, unseen=ESZSL(10, 1)), {"method": ["calibrated", "paper"]}, cv=2
-        ).fit(*train)
-        assert search.best_params_["method"] in ("calibrated", "paper")
-
     def test_parameters_of_default_experts(self, data, train):
         grid = {"seen__C": [1e-6, 1.0], "unseen__gamma": [10.0], "unseen__lam": [1.0]}
         search = GridSearchCV(Cosmo(data.descriptions), grid, cv=2).fit(*train)

@@ -117,6 +117,3 @@ def test_any_matrix_gives_a_distribution_or_a_value_error(model, X):
         proba = model.cosmo.predict_proba(X)
         assert proba.shape == (len(X), 9)
         np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-4)
-
-
-# Features in files: the error names the file as well.

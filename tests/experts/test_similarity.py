@@ -56,13 +56,6 @@ class TestPlain:
         again = SimilarityExpert(0.0, 0.0, temperature=1.0).fit(space.X[:25], space.y[:25], space.table)
         np.testing.assert_array_equal(again.scores(space.X, space.table), expert.scores(space.X, space.table))
 
-    def test_length_does_not_matter(self):
-        space = Space()
-        expert = space.fitted(clone(PLAIN))
-        np.testing.assert_allclose(
-            expert.scores(3 * space.X, 5 * space.table), expert.scores(space.X, space.table), atol=1e-5
-        )
-
     def test_rows_of_zeros(self):
         space = Space()
         expert = space.fitted(clone(PLAIN))

@@ -51,12 +51,6 @@ class TestScore:
         gate, fresh = CalibratedGate(C=1000).fit(out[rows]), gaussian(2000, seed=1)
         assert np.abs(gate.score(fresh) - true_score(fresh)).mean() < 0.25
 
-    def test_is_larger_for_seen_samples(self):
-        out = gaussian()
-        score = CalibratedGate().fit(out).score(out)
-        assert score.dtype == np.float64
-        assert gate_auc(out.is_seen, score) > 0.9
-
     def test_is_linear_in_the_inputs(self):
         gate, out = CalibratedGate().fit(gaussian()), gaussian(seed=1)
         rows = (out.evidence - gate.mean_) / gate.spread_
@@ -91,12 +85,6 @@ class TestScore:
         shifted = outputs(np.column_stack([out.evidence, shift]), out.target)
         np.testing.assert_allclose(gate.score(shifted), gate.score(out) - shift)
 
-    def test_less_regularisation_gives_larger_weights(self):
-        out = gaussian(50)
-        sizes = [np.linalg.norm(CalibratedGate(C).fit(out).weights_) for C in (0.01, 1.0, 100.0)]
-        assert sizes == sorted(sizes)
-        assert sizes[0] < sizes[2] / 2
-
 
 class TestWeights:
     def test_repeating_the_rows_of_a_class_changes_nothing(self):
@@ -106,12 +94,6 @@ class TestWeights:
         np.testing.assert_allclose(one.weights_, two.weights_, atol=1e-4)
         np.testing.assert_allclose([*one.mean_, *one.spread_], [*two.mean_, *two.spread_])
         assert one.bias_ == pytest.approx(two.bias_, abs=1e-4)
-
-    def test_other_rows_do(self):
-        out = gaussian(60)
-        fewer = out[out.target != 1]
-        one, two = (CalibratedGate().fit(part) for part in (out, fewer))
-        assert np.abs(one.weights_ - two.weights_).max() > 0.01
 
     def test_each_class_and_each_domain_count_the_same(self):
         rng = np.random.default_rng(0)

@@ -142,9 +142,6 @@ class TestScores:
         assert scores.acc_ts == 0.25
         assert scores.acc_h == pytest.approx(0.375)
 
-    def test_nothing_right(self):
-        assert gzsl_scores(["a", "z"], ["z", "a"], ["a"], ["z"]) == (0.0, 0.0, 0.0)
-
     def test_a_class_on_both_sides(self):
         message = "^a class is both seen and unseen: 'z'; name it in one of the two$"
         with pytest.raises(ValueError, match=message):
@@ -179,12 +176,6 @@ class TestIntervals:
 
         ratio = widths(160) / widths(10)
         np.testing.assert_allclose(ratio, 0.25, atol=0.08)  # 16 times the rows: a quarter of the width
-
-    def test_a_smaller_level_makes_them_shorter(self):
-        task = noisy_task(6)
-        wide, narrow = (gzsl_intervals(*task, SEEN, UNSEEN, level=level) for level in (0.99, 0.5))
-        for (low, high), (inner_low, inner_high) in zip(wide, narrow, strict=True):
-            assert low < inner_low < inner_high < high
 
     def test_the_seed_decides(self):
         task = noisy_task(4)
@@ -234,10 +225,6 @@ class TestGateMeasures:
         above = score[is_seen][:, None] - score[~is_seen]
         expected = (above > 0).mean() + (above == 0).mean() / 2
         assert gate_auc(is_seen, score) == pytest.approx(expected)
-
-    def test_seen_rows_are_the_positives(self):
-        assert gate_auc([1, 1, 0, 0], [0.9, 0.8, 0.2, 0.1]) == 1.0
-        assert gate_auc([1, 1, 0, 0], [0.1, 0.2, 0.8, 0.9]) == 0.0
 
     def test_fpr_is_interpolated_between_roc_points(self):
         # ROC points (fpr, tpr): (0, 0) (0, .5) (.5, .5) (.5, 1) (1, 1).

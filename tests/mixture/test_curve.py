@@ -199,19 +199,6 @@ class TestArea:
         before = curve.flips[:, None] < curve.flips
         assert curve.area == pytest.approx((curve.unseen_gain[:, None] * curve.seen_gain)[before].sum())
 
-    @pytest.mark.parametrize("seed", range(3))
-    def test_many_samples_of_the_curve_come_close(self, seed):
-        curve, _ = random_curve(400, seed)
-        ts, tr, _ = curve.sample(np.linspace(-4, 4, 200))
-        assert sampled_ausuc(tr, ts) == pytest.approx(curve.area, abs=3e-3)
-        ts, tr, _ = curve.sample(np.linspace(-5, 5, 20_000))
-        assert sampled_ausuc(tr, ts) == pytest.approx(curve.area, abs=1e-4)
-
-    def test_all_points_give_the_exact_area(self):
-        curve, _ = random_curve(300, decimals=1)
-        assert len(curve.corners) < 100
-        assert sampled_ausuc(curve.acc_tr, curve.acc_ts) == pytest.approx(curve.area, abs=1e-12)
-
 
 class TestAreaInterval:
     def test_the_estimate_lies_inside(self):

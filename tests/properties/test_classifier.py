@@ -142,12 +142,3 @@ class TestSeal:
         with pytest.raises(SealedTestError, match="outside the training rows"):
             protocol.samples([*rows[:place], one, *rows[place:]])
         assert not protocol.opened
-
-    @few
-    @given(seed=st.integers(0, 1000))
-    def test_training_rows_contain_no_test_row(self, seed):
-        protocol = Protocol(dataset(), seed=seed)
-        held, training = protocol.hold_out, protocol.training()
-        for rows in (held.seen_train, held.gzsl_val, training.rows):
-            assert np.isin(rows, dataset().split.trainval).all()
-        assert not training.y.isin(dataset().unseen_classes).any()
