@@ -270,11 +270,11 @@ class _Contest:
 
 
 def _within_one_error(accuracies: list[NDArray[np.float64]], n_simple: int) -> int:
-    """Return the index of the best, but of the best of the first `n_simple` if none leads by one standard error."""
+    """Return the index of the best, or of the best of the first `n_simple` if none leads by one error."""
     means = [accuracy.mean() for accuracy in accuracies]
     simple, best = int(np.argmax(means[:n_simple])), int(np.argmax(means))
-    lead = accuracies[best] - accuracies[simple]
-    return best if lead.mean() > lead.std(ddof=1) / np.sqrt(len(lead)) else simple
+    lead, n = accuracies[best] - accuracies[simple], len(accuracies[best])
+    return best if n > 1 and lead.mean() > lead.std(ddof=1) / np.sqrt(n) else simple
 
 
 def _name(expert: Any) -> str:
