@@ -1,6 +1,7 @@
 """Sentence encoders, with the weights that are installed."""
 
 import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -49,6 +50,23 @@ def test_features_do_not_depend_on_company(encoder):
     alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
     np.testing.assert_array_equal(together, alone)
     np.testing.assert_array_equal(together[::-1], encoder.encode(TEXTS[::-1]))
+
+
+def test_threads_do_not_disturb_each_other(encoder):
+    texts = [" ".join(["word"] * (k % 7 + 1)) for k in range(60)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(encoder.encode, [texts] * 8))
+    for features in together:
+        np.testing.assert_array_equal(features, together[0])
+    library = encoder._model.encode(texts, show_progress_bar=False)
+    np.testing.assert_allclose(together[0], library, atol=1e-6)
+
+
+def test_default_prompt_of_a_model_goes_before_each_text(encoder, monkeypatch):
+    expected = encoder.encode(["query: where is it"])
+    monkeypatch.setattr(encoder._model, "prompts", {"query": "query: "})
+    monkeypatch.setattr(encoder._model, "default_prompt_name", "query")
+    np.testing.assert_allclose(encoder.encode(["where is it"]), expected, atol=1e-6)
 
 
 def test_nothing_is_encoded(encoder):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from cosmo.encoders.base import Encoder, check_text, weights_identity
 
 _PREFIX = "sentence:"
 _BATCH = 32  # larger batches are not faster on a CPU
-_LARGE = 8192  # tokens of a group that is worth more than one thread
+_tokenizing = Lock()  # Tokenizers are not thread-safe.
 _PROBE = "Héllo, WORLD of ſentences: it's 12.5 °C in 東京!"
 
 
@@ -77,10 +79,15 @@ class SentenceEncoder(Encoder):
         features = np.empty((len(batch), self.n_features), dtype=np.float32)
         # Texts of the same length are encoded together: without padding, features are batch-invariant.
         lengths = np.array([len(tokens) for tokens in self._tokens(batch)])
-        for length in np.unique(lengths):
-            rows = np.flatnonzero(lengths == length).tolist()
-            with single_torch_thread() if len(rows) * length < _LARGE else nullcontext():
-                features[rows] = self._embed([batch[row] for row in rows])
+        same = [np.flatnonzero(lengths == length) for length in np.unique(lengths)[::-1]]
+        groups = [rows[k : k + _BATCH] for rows in same for k in range(0, len(rows), _BATCH)]
+
+        def embed(rows: NDArray[np.intp]) -> None:
+            features[rows] = self._embed([batch[row] for row in rows])
+
+        # A group per thread: the operations of one group are too small to be shared by threads.
+        with single_torch_thread() as threads, ThreadPoolExecutor(threads) as pool:
+            list(pool.map(embed, groups))
         return features
 
     def encode_descriptions(self, texts: Iterable[str]) -> NDArray[np.float32]:
@@ -88,15 +95,21 @@ class SentenceEncoder(Encoder):
         return self.encode(texts)
 
     def _embed(self, texts: list[str]) -> NDArray[np.float32]:
-        features = self._model.encode(texts, batch_size=_BATCH, show_progress_bar=False)
-        return np.asarray(features, dtype=np.float32)
+        with _tokenizing:
+            if self._model.default_prompt_name is not None:  # goes before each text
+                return np.asarray(self._model.encode(texts, show_progress_bar=False), dtype=np.float32)
+            tokens = getattr(self._model, "preprocess", self._model.tokenize)(texts)
+        with require("torch").inference_mode():
+            embeddings: NDArray[np.float32] = self._model(tokens)["sentence_embedding"].float().numpy()
+        return embeddings
 
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
         tokenizer = self._model.tokenizer
         if not callable(tokenizer):  # models that average word vectors do not pad
             return [[]] * len(texts)
         limit = self._model.max_seq_length
-        tokens = tokenizer(list(texts), truncation=limit is not None, max_length=limit)
+        with _tokenizing:
+            tokens = tokenizer(list(texts), truncation=limit is not None, max_length=limit)
         return tokens["input_ids"]
 
     def _fingerprint(self) -> str:
@@ -118,7 +131,7 @@ def _load(source: str) -> Any:
     local = Path(source).is_dir()
     with _hub_settings(offline=local):
         try:
-            return library.SentenceTransformer(source, device="cpu", local_files_only=local)
+            return library.SentenceTransformer(source, device="cpu", local_files_only=local).eval()
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             if local:
                 raise ValueError(f"{source}: not a sentence-transformers model: {error}") from error
