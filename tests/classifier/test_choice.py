@@ -14,14 +14,14 @@ def model(data, train):
     return Cosmo(data.descriptions, seen="auto", unseen="auto").fit(*train)
 
 
-def test_choice_is_the_best_of_the_board(model):
+def test_choice_is_at_least_the_best_simple_one_of_the_board(model):
     choice = model.choice_
     table = choice.table().query("transform == @choice.transform")
     for role, name in (("seen", choice.seen), ("unseen, other hold-outs", choice.unseen)):
-        rows = table[table["role"] == role]
-        if not name.startswith("mean of"):  # A mean that leads by little is not chosen.
-            rows = rows[~rows["candidate"].str.startswith("mean of")]
-        assert rows.set_index("candidate")["accuracy"].idxmax() == name
+        rows = table[table["role"] == role].set_index("candidate")["accuracy"]
+        # Means, and other shrinkages than the default, must lead by more than an error.
+        simple = rows[rows.index.str.match(r"Gaussian|ESZSL|Softmax|Discriminant\(shrinkage=0\.2\)")]
+        assert rows[name] >= simple.max()
     assert len(set(choice.table()["transform"])) > 1
 
 
