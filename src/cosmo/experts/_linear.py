@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, svd
 from scipy.sparse import csr_array
 
-from cosmo.experts.base import Array, Codes, UnseenExpert, check_shares
+from cosmo.experts.base import SHARE, Array, Codes, UnseenExpert, check_rule
 
 logger = logging.getLogger(__name__)
 
@@ -184,7 +184,7 @@ class Classes(NamedTuple):
 
     def solve(self, shrinkage: float, right: Matrix) -> Matrix:
         """Return `C⁻¹ right`, with C the covariance shrunk towards a multiple of the identity."""
-        check_shares(shrinkage=shrinkage)
+        check_rule(SHARE, shrinkage=shrinkage)
         shrunk = (1 - shrinkage) * self.covariance
         np.einsum("dd->d", shrunk)[...] += max(shrinkage, 1e-9) * self.variance
         # The transpose is the same matrix, in the order of LAPACK.

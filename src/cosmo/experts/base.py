@@ -358,11 +358,6 @@ def plain_value(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def check_shares(**values: float) -> None:
-    """Raise `ValueError` unless all values are at least 0 and below 1."""
-    check_rule(SHARE, **values)
-
-
 def check_rule(rule: str, **values: float) -> None:
     """Raise `ValueError` unless all values obey a rule of `RULES`."""
     for name, value in values.items():

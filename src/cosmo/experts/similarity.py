@@ -14,7 +14,7 @@ from scipy.linalg import eigh, solve
 
 from cosmo._core.validation import check_features
 from cosmo.experts._linear import unit_rows
-from cosmo.experts.base import Array, Codes, UnseenExpert, check_shares
+from cosmo.experts.base import SHARE, Array, Codes, UnseenExpert
 
 
 @dataclass(eq=False, repr=False)
@@ -66,6 +66,7 @@ class SimilarityExpert(UnseenExpert):
         "whitening": (0.0, 0.2, 0.4, 0.6, 0.8),
         "adapter": (0.0, 0.3, 0.5, 0.7, 0.8, 0.9),
     }
+    ranges: ClassVar[dict[str, str]] = {"whitening": SHARE, "adapter": SHARE}
 
     whitening: float | None = None
     adapter: float | None = None
@@ -88,7 +89,6 @@ class SimilarityExpert(UnseenExpert):
             yield candidate
 
     def _adapt(self, seen: _Seen, whitening: float, adapter: float) -> None:
-        check_shares(whitening=whitening, adapter=adapter)
         identity = np.eye(seen.means.shape[1])
         centred = whitening > 0 or adapter > 0
         self.sample_mean_ = (seen.means.mean(axis=0) * centred).astype(np.float32)
