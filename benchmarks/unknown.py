@@ -28,7 +28,7 @@ from cosmo import Cosmo
 from cosmo._core.files import write_atomic
 from cosmo.data import load_glyphs
 from cosmo.encoders import extract, make_encoder
-from cosmo.evaluation.unknown import class_weights, risk
+from cosmo.evaluation.evaluate import class_weights, risk
 from cosmo.experts import make_seen_expert, make_unseen_expert
 from cosmo.experts._linear import unit_rows
 from intents import draw, read

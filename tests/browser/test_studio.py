@@ -16,7 +16,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from cosmo import ESZSL
-from cosmo.evaluation.unknown import evaluate_unknown
+from cosmo.evaluation.evaluate import evaluate_unknown
 from cosmo.io.discover import discover
 from cosmo.io.model import Model, fit_model
 from cosmo.metrics.accuracy import gzsl_scores

@@ -123,7 +123,7 @@ class TestOneRun:
         assert found.table.filter(like="published").isna().all(axis=None)
 
     def test_groups_have_every_expert_and_every_variant_of_lago(self):
-        assert command.parser().parse_args([]).methods == ["all"]
+        assert command.compare_parser().parse_args([]).methods == ["all"]
         assert not set(command.ALL) & set(command.GENERATIVE)
         experts = [make_unseen_expert(name) for name in (*command.ALL, *command.GENERATIVE)]
         assert {type(expert) for expert in experts} == {*UNSEEN_EXPERTS.values()} - {SimilarityExpert}

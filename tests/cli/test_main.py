@@ -11,7 +11,7 @@ from importlib import import_module
 import pytest
 
 from cosmo import __version__
-from cosmo.cli import COMMANDS, _progress, main
+from cosmo.cli import _SHARED, COMMANDS, _output, main
 
 HEAVY = ("numpy", "scipy", "sklearn", "matplotlib", "pandas", "h5py", "PIL", "rich", "jinja2")
 
@@ -34,7 +34,7 @@ class TestHelp:
         assert page.count("examples:") == 1
         examples = re.findall(rf"^  cosmo {name}\b(.*)$", page.split("examples:")[1], re.MULTILINE)
         assert examples
-        parser = import_module(f"cosmo.cli.{name}").parser()
+        parser = getattr(import_module(f"cosmo.cli.{_SHARED.get(name, name)}"), f"{name}_parser")()
         for line in examples:
             words = re.split(r"  +| \| ", line)[0]
             parser.parse_args([word.strip('"') for word in re.findall(r'"[^"]*"|\S+', words)])
@@ -103,7 +103,7 @@ class TestErrors:
         def failing(_args):
             raise error
 
-        monkeypatch.setattr("cosmo.cli.run.run", failing)
+        monkeypatch.setattr("cosmo.cli.run.run_run", failing)
         assert main(["run"]) == 2
         assert capsys.readouterr().err == "cosmo run: no such thing\n"
 
@@ -111,7 +111,7 @@ class TestErrors:
         def failing(_args):
             raise KeyError("bug")
 
-        monkeypatch.setattr("cosmo.cli.run.run", failing)
+        monkeypatch.setattr("cosmo.cli.run.run_run", failing)
         with pytest.raises(KeyError):
             main(["run"])
 
@@ -127,7 +127,7 @@ class TestProgress:
         monkeypatch.setattr(sys, "stderr", stderr)
         monkeypatch.setenv("TERM", "xterm")
         monkeypatch.setenv("COLUMNS", "100")
-        with _progress.progress(quiet=False) as step:
+        with _output.progress(quiet=False) as step:
             step("encoding [texts]")
             step.report(1, 3)
             step.note("a line")
@@ -139,10 +139,10 @@ class TestProgress:
         assert re.search(r"s  writing", text)
 
     def test_occasional_lines_elsewhere(self, monkeypatch, capsys):
-        with _progress.progress(quiet=False) as step:
+        with _output.progress(quiet=False) as step:
             step("encoding")
             step.report(1, 3)
-            monkeypatch.setattr(_progress, "_SECONDS_BETWEEN_LINES", 0.0)
+            monkeypatch.setattr(_output, "_SECONDS_BETWEEN_LINES", 0.0)
             step.report(2, 3)
             step.report(3)
         lines = [line[10:] for line in capsys.readouterr().err.splitlines()]
@@ -151,7 +151,7 @@ class TestProgress:
     def test_quiet(self, monkeypatch):
         stderr = Terminal()
         monkeypatch.setattr(sys, "stderr", stderr)
-        with _progress.progress(quiet=True) as step:
+        with _output.progress(quiet=True) as step:
             step("encoding")
             step.report(1, 2)
         assert stderr.getvalue() == ""

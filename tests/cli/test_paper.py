@@ -52,7 +52,7 @@ class TestOneRun:
         figures = ("walkthrough-CUB-LAGO", "splits-AWA1", "splits-CUB")
         assert {name for name in names if not name.startswith("cosmo-runs/cache/")} == {
             "deep/paper.md",
-            *(f"cosmo-runs/paper/{name}" for name in ("paper.md", "paper.html", "report.html")),
+            *(f"cosmo-runs/paper/{name}" for name in ("paper.md", "paper.html")),
             *(f"cosmo-runs/paper/tables/{name}.{suffix}" for name in TABLES for suffix in ("csv", "tex")),
             *(f"cosmo-runs/paper/figures/{name}.{suffix}" for name in figures for suffix in ("png", "svg")),
         }
@@ -91,7 +91,7 @@ class TestOneRun:
         assert all((plain.folder / picture).is_file() for picture in pictures)
         assert "![" not in (plain.place / "deep" / "paper.md").read_text()
         written_by = re.search(r"Written by `cosmo paper ([^`]*)`", text)
-        args = command.parser().parse_args(written_by[1].split())
+        args = command.paper_parser().parse_args(written_by[1].split())
         assert args.parts == [*TABLES, "walkthrough", "splits"]
         assert (args.dataset, args.expert, args.source) == (["AWA1", "CUB"], ["LAGO"], ["predictions"])
         # In every table and in the walk-through; splits need no features.

@@ -18,8 +18,8 @@ pytest.importorskip("uvicorn")
 
 from cosmo import ESZSL
 from cosmo.cli import main
-from cosmo.cli.serve import listen
-from cosmo.cli.studio import _live, parser
+from cosmo.cli._output import Progress
+from cosmo.cli.serve import _live, listen, studio_parser
 from cosmo.io.model import Model, fit_model
 from cosmo.viz.page import read_view, render_page
 
@@ -189,7 +189,7 @@ class TestStartAndStop:
 
 class TestSources:
     def live(self, *arguments):
-        return _live(parser().parse_args(arguments), lambda _text: None)
+        return _live(studio_parser().parse_args(arguments), Progress(quiet=True))
 
     @pytest.fixture(autouse=True)
     def here(self, folder, monkeypatch):
@@ -210,7 +210,7 @@ class TestSources:
         (tmp_path / "model.cosmo").write_bytes((folder / "model.cosmo").read_bytes())
         (tmp_path / "report.html").write_text("<html>an older report</html>")
         said = []
-        live = _live(parser().parse_args([str(tmp_path)]), said.append)
+        live = _live(studio_parser().parse_args([str(tmp_path)]), said.append)
         assert "not a report of this version" in said[-1]
         assert read_view(live.page({}))["sets"][0]["stage"] == "validation"
 

@@ -5,7 +5,7 @@ import pytest
 
 from cosmo import Cosmo
 from cosmo.data import load_glyphs
-from cosmo.evaluation.unknown import class_weights, evaluate_unknown, false_positives, risk
+from cosmo.evaluation.evaluate import class_weights, evaluate_unknown, false_positives, risk
 
 
 def test_false_positives():

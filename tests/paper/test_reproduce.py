@@ -78,30 +78,6 @@ class TestSections:
         ]
 
 
-class TestView:
-    def test_planes(self, runner, sections, tmp_path):
-        made = Reproduction(runner, tmp_path, Selection(["AWA1", "CUB"], ["LAGO"], ["predictions"]))
-        awa, cub = made.view("cosmo paper all")["sets"]
-        assert (awa["name"], cub["name"]) == ("AWA1", "CUB")
-        for one in (awa, cub):
-            assert [curve["name"] for curve in one["curves"]] == ["COSMO + LAGO", "CS + LAGO", "LAGO"]
-            assert one["curves"][0]["main"]
-            assert {point["name"] for point in one["points"]} >= {"ESZSL (published)", "LAGO (published)"}
-        # Without features there is no seen expert: scores alone replace it.
-        assert [fact[0] for fact in awa["facts"]] == ["from scores alone"]
-        assert [fact[0] for fact in cub["facts"]] == ["from the authors' predictions"]
-
-    def test_an_expert_from_two_sources(self, runner, tmp_path):
-        both = Reproduction(runner, tmp_path, Selection(["CUB"], ["LAGO"], ["predictions", "features"]))
-        cases = [("LAGO", "predictions"), ("LAGO", "features")]
-        ways = both._ways("CUB", "LAGO", "predictions", cases)
-        assert ways[0].name == "COSMO + LAGO (the authors' predictions)"
-
-    def test_nothing_was_computed(self, runner, tmp_path):
-        fresh = Runner(runner.holdings, runner.cache)
-        assert Reproduction(fresh, tmp_path, Selection(["CUB"])).view("cosmo paper splits") is None
-
-
 def texts(figure):
     """All words of a figure."""
     figure.draw_without_rendering()

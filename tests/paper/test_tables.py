@@ -33,7 +33,7 @@ class TestDeclared:
         rows = TABLES[name].rows
         paper = "CB-Gating-3" if name == "gating" else "COSMO"
         both = [
-            {(row.expert, row.sources) for row in rows if row.rule == rule} for rule in (paper, CALIBRATED)
+            {(row.expert, *row.sources) for row in rows if row.rule == rule} for rule in (paper, CALIBRATED)
         ]
         assert both[0] == both[1]
         assert len(both[0]) > 0

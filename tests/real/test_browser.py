@@ -10,8 +10,9 @@ from cosmo.classifier.combinations import GatedMixture
 from cosmo.classifier.ways import CalibratedStacking
 from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
 from cosmo.metrics.accuracy import fpr_at_tpr, gate_auc
-from cosmo.viz.page import paper_view, render_page
-from cosmo.viz.page.sets import Way
+from cosmo.viz.page import _view, render_page
+from cosmo.viz.page.render import Arrays
+from cosmo.viz.page.sets import Way, set_view
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,8 @@ def fitted(data_folder):
 @pytest.fixture(scope="module")
 def report(test, fitted, tmp_path_factory):
     ways = [Way(name, rule, test) for name, rule in fitted.items()]
-    view = paper_view([{"name": "CUB", "ways": ways, "classes": test.classes}], "cosmo paper")
+    arrays = Arrays()
+    view = _view("comparison", "CUB", "", arrays, [set_view(arrays, "CUB", ways, test.classes)])
     path = tmp_path_factory.mktemp("cub") / "report.html"
     path.write_text(render_page(view), encoding="utf-8")
     return path

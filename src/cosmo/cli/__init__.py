@@ -1,4 +1,4 @@
-"""The command line: one file per command, imported when the command is run."""
+"""The command line. The module of a command is imported when it is run, its texts are in `help/`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.resources import files
 
 from cosmo import __version__
 from cosmo._core import MissingExtra
@@ -36,28 +37,20 @@ COMMANDS = {
     "data": "list and download benchmark archives",
 }
 
-_MANUAL = """\
-cosmo recognises classes that have examples and, in the same classifier, classes that have
-only a description: generalized zero-shot learning by adaptive confidence smoothing (COSMO).
-
-commands:
-{commands}
-
-examples:
-  cosmo run                         the built-in data set, no download, about 15 seconds
-  cosmo run xlsa17/CUB --features res50
-                                    a benchmark folder (two .mat files)
-  cosmo run --repeats 5             five seeds, means with intervals
-  cosmo run --json -q | jq .results figures for another program
-  cosmo init letters --kind images  an example project; then cd letters and
-  cosmo check; cosmo fit; cosmo evaluate model.cosmo
-
-exit status:
-  0 done   1 a bug (please report it)   2 wrong input or options   130 stopped by Ctrl-C
-
-`cosmo COMMAND --help` describes a command; `python -m cosmo` is the same as `cosmo`.
-Documentation: README.md and docs/.
-"""
+_SHARED = {
+    "convert": "data",
+    "discover": "classes",
+    "experts": "compare",
+    "explain": "evaluate",
+    "export": "model",
+    "gates": "compare",
+    "init": "project",
+    "check": "project",
+    "operate": "model",
+    "show": "model",
+    "studio": "serve",
+}
+"""Modules of the commands that share one; others have one of their own."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,7 +72,10 @@ def _main(argv: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="cosmo",
         usage="cosmo COMMAND [options]",
-        description=_MANUAL.format(commands=commands),
+        description=files("cosmo.cli")
+        .joinpath("help/cosmo.txt")
+        .read_text("utf-8")
+        .format(commands=commands),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"cosmo {__version__}")
@@ -89,8 +85,9 @@ def _main(argv: Sequence[str] | None) -> int:
         return 2
     name = parser.parse_args(arguments[:1]).command
     try:
-        command = import_module(f"cosmo.cli.{name}")
-        return int(command.run(command.parser().parse_args(arguments[1:])))
+        module = import_module(f"cosmo.cli.{_SHARED.get(name, name)}")
+        options = getattr(module, f"{name}_parser")().parse_args(arguments[1:])
+        return int(getattr(module, f"run_{name}")(options))
     except KeyboardInterrupt:
         print("cosmo: stopped; no incomplete file was written", file=sys.stderr)
         return 130

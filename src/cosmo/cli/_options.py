@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from cosmo._core import require
 from cosmo._core.parallel import CLUSTER_ADVICE, Workers
 from cosmo.classifier._cosmo import METHODS
 from cosmo.classifier.choice import AUTO
+from cosmo.cli._output import Progress
 from cosmo.data import DataError, GZSLDataset, load_glyphs, read_xlsa17
 from cosmo.data.samples import Kind, SampleSet, read_samples
 from cosmo.encoders import extract, make_encoder
@@ -28,17 +29,19 @@ from cosmo.io.project import Project, read_project
 CACHE = "cosmo-runs/cache"
 _FILE = "cosmo.toml"
 
+RAW: Any = {"formatter_class": argparse.RawDescriptionHelpFormatter}
+"""Option of a parser that prints its texts as they are."""
+
 Add = Callable[..., argparse.Action]
 
 
-def make_parser(command: str, description: str, epilog: str) -> argparse.ArgumentParser:
-    """Return the parser of a command; description and epilog are printed as they are."""
-    return argparse.ArgumentParser(
-        prog=f"cosmo {command}",
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def make_parser(command: str, **values: str) -> argparse.ArgumentParser:
+    """Return the parser of a command with its texts in `help/`, where `{name}` becomes a value."""
+    text = files("cosmo.cli").joinpath("help", f"{command}.txt").read_text("utf-8")
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", value)
+    description, _, epilog = text.partition("\n\n")
+    return argparse.ArgumentParser(prog=f"cosmo {command}", description=description, epilog=epilog, **RAW)
 
 
 def group(parser: argparse.ArgumentParser, title: str) -> Add:
@@ -56,21 +59,6 @@ def list_choices(entries: dict[str, str]) -> str:
     return "\n".join(f"  {name:<16} {text}" for name, text in entries.items())
 
 
-def command_line(command: str, *words: str, **options: Any) -> str:
-    """Return a command as it is typed; options that are None, False or empty are left out.
-
-    >>> command_line("gates", "CUB", features="res50", roots=False, seed=0)
-    'cosmo gates CUB --features res50 --seed 0'
-    """
-    parts = ["cosmo", command, *words]
-    for name, value in options.items():
-        if value is None or value is False or value in ("", [], ()):
-            continue
-        values = value if isinstance(value, list) else [] if value is True else [str(value)]
-        parts += [f"--{name}", *map(shlex.quote, values)]
-    return " ".join(parts)
-
-
 def add_output_options(parser: argparse.ArgumentParser, out: str) -> None:
     """Add --cache, --out, --write and -q, for commands that compare experts."""
     add = group(parser, "output")
@@ -79,21 +67,6 @@ def add_output_options(parser: argparse.ArgumentParser, out: str) -> None:
     add("--out", metavar="DIR", help=out)
     add("--write", metavar="FILE", help="write the tables as Markdown, too")
     add_quiet(add)
-
-
-def output_folder(args: argparse.Namespace, suffix: str = "") -> Path:
-    """Return --out, or a folder named after the data set, and create it."""
-    out = Path(args.out or Path("cosmo-runs", Path(args.dataset).resolve().name + suffix))
-    out.mkdir(parents=True, exist_ok=True)
-    return out
-
-
-def check_document(path: str | None) -> None:
-    """Create the folder of --write, or raise if the path is a folder itself."""
-    if path:
-        if Path(path).is_dir():
-            raise ValueError(f"--write {path} is a folder; name a file")
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
 
 
 def add_worker_options(parser: argparse.ArgumentParser, jobs: str, *, default: bool = True) -> None:
@@ -368,12 +341,26 @@ def encode_samples(
     samples: SampleSet,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[Any, SampleSet]:
-    """Return rows for the model, and the samples that could be read."""
+    """Return feature rows for the model, and the samples that could be read."""
     if isinstance(samples.items, pd.DataFrame | np.ndarray):
-        return samples.items, samples
+        return model.encode(samples.items), samples
     on_error: Literal["skip", "raise"] = "skip" if getattr(args, "skip", False) else "raise"
     result = extract(model.encoder, samples.items, cache=args.cache, on_error=on_error, report=report)
-    return result.features, samples if len(result.rows) == len(samples) else samples.take(result.rows)
+    return model.encode(result.features), samples if len(result.rows) == len(samples) else samples.take(
+        result.rows
+    )
+
+
+def load_rows(
+    args: argparse.Namespace, step: Progress, *, test: bool = False
+) -> tuple[Model, Any, SampleSet]:
+    """Return the model, feature rows of the samples and the samples; with `test`, they must have labels."""
+    model = load_model(args)
+    samples = load_samples(args, model, test=test)
+    if test:
+        samples.require_labels(args.samples)
+    step(f"{args.model} on {len(samples)} samples")
+    return model, *encode_samples(args, model, samples, step.report)
 
 
 def _kind(args: argparse.Namespace, model: Model) -> Kind:

@@ -1,9 +1,10 @@
-"""`cosmo classes`: list and add the classes of a model, and learn from samples of them."""
+"""`cosmo classes` and `cosmo discover`: the classes of a model, new ones, and proposals of new ones."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
@@ -12,42 +13,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cosmo.cli import _options
-from cosmo.cli._progress import PlainConsole, progress
+from cosmo.cli import _options, _output
+from cosmo.cli._output import PlainConsole, progress
 from cosmo.data import DataError, match_labels, read_descriptions
 from cosmo.data.samples import SampleSet
+from cosmo.io.discover import Discovery, discover
 from cosmo.io.model import Model
 
-_EPILOG = """\
-The file of the model is replaced in one step unless --out names another one.
 
-examples:
-  cosmo classes list model.cosmo
-  cosmo classes add model.cosmo --class gift_card --description "The customer asks about gift cards."
-  cosmo classes add model.cosmo --descriptions more.csv --out larger.cosmo
-  cosmo classes learn model.cosmo labelled.csv
-  cosmo classes learn model.cosmo photographs --class okapi
-"""
-
-_LONGEST = 80
-
-
-def parser() -> argparse.ArgumentParser:
-    options = _options.make_parser(
-        "classes",
-        "List the classes of a model, add classes by description, or learn from samples of any class.",
-        _EPILOG,
-    )
+def classes_parser() -> argparse.ArgumentParser:
+    options = _options.make_parser("classes")
     verbs = options.add_subparsers(dest="verb", required=True, metavar="list | add | learn")
 
     def verb(name: str, text: str) -> argparse.ArgumentParser:
-        one = verbs.add_parser(
-            name,
-            help=text,
-            description=f"{text[0].upper()}{text[1:]}.",
-            epilog=_EPILOG,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        description = f"{text[0].upper()}{text[1:]}."
+        epilog = options.epilog
+        one = verbs.add_parser(name, help=text, description=description, epilog=epilog, **_options.RAW)
         _options.add_model_option(one)
         return one
 
@@ -56,11 +37,8 @@ def parser() -> argparse.ArgumentParser:
 
     one = verb("add", "add unseen classes by their descriptions, without training")
     add = _options.group(one, "new classes")
-    add(
-        "--descriptions",
-        metavar="FILE",
-        help="descriptions of the new classes, with the columns of the training",
-    )
+    add("--descriptions", metavar="FILE",
+        help="descriptions of the new classes, with the columns of the training")  # fmt: skip
     add("--class", dest="names", action="append", default=[], metavar="NAME", help="a new class")
     add("--description", dest="texts", action="append", default=[], metavar="TEXT",
         help="its description; repeat both options for several classes")  # fmt: skip
@@ -83,7 +61,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     _options.add_quiet(add)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_classes(args: argparse.Namespace) -> int:
     model = _options.load_model(args)
     if args.verb == "list":
         return _list(model, args.json)
@@ -107,8 +85,7 @@ def _list(model: Model, as_json: bool) -> int:
     console = PlainConsole()
     width = max(len(str(name)) for name in classes.index)
     for name, row in _records(classes):
-        text = str(row.get("description", "")).replace("\n", " | ")
-        text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+        text = _output.clip(str(row.get("description", "")).replace("\n", " | "))
         console.print(f"{name!s:<{width}}  {'seen  ' if row['seen'] else 'unseen'}  {text}".rstrip())
     return 0
 
@@ -182,3 +159,110 @@ def _labelled_rows(
     labels = match_labels(samples.require_labels(args.samples), model.classes.index)
     rows, samples = _options.encode_samples(args, model, SampleSet(samples.items, labels))
     return np.asarray(rows), samples.require_labels(args.samples)
+
+
+def discover_parser() -> argparse.ArgumentParser:
+    options = _options.make_parser("discover")
+    _options.add_model_option(options)
+    options.add_argument("samples", metavar="SAMPLES", help="samples without labels; labels are ignored")
+    _options.add_sample_options(options)
+    add = _options.group(options, "groups")
+    add("--reject", type=float, default=0.3, metavar="SHARE",
+        help="group samples with a conformity of at most this (default %(default)s)")  # fmt: skip
+    add("--smallest", type=int, default=15, metavar="N", help="samples of a group (default %(default)s)")
+    add("--add", nargs="+", default=[], metavar="GROUP[=NAME]",
+        help="add these groups as classes, by their drafts; the model is replaced")  # fmt: skip
+    add("--ask", action="store_true",
+        help="ask for the name of each other group, and add those that get one")  # fmt: skip
+    add = _options.group(options, "output")
+    add("--out", metavar="FOLDER", help="folder to write samples.csv and descriptions.csv to")
+    add("--json", action="store_true", help="print as JSON")
+    _options.add_quiet(add)
+    return options
+
+
+def run_discover(args: argparse.Namespace) -> int:
+    with progress(quiet=args.quiet) as step:
+        model, rows, samples = _options.load_rows(args, step)
+        step("grouping")
+        found = discover(model, samples.items, rows=rows, reject=args.reject, smallest=args.smallest)
+    names = {str(name): name for name in found.groups.index}
+    added = dict(one.partition("=")[::2] for one in args.add)
+    if not added.keys() <= names.keys():
+        wrong = min(added.keys() - names.keys())
+        raise ValueError(f"--add: there is no group {wrong!r}; there are {', '.join(names) or 'none'}")
+    typical = [[_name(samples.items, k) for k in places] for places in found.groups["typical"]]
+    if args.out is not None:
+        _write(Path(args.out), found, samples.items, model)
+    if args.json:
+        table = found.groups.assign(typical=pd.Series(typical, found.groups.index))
+        print(json.dumps(table.reset_index().to_dict("records"), indent=2))
+    else:
+        grouped = int(pd.notna(found.labels).sum())
+        print(f"{len(names)} groups with {grouped} of {len(rows)} samples, the least known first", flush=True)
+    for (text, name), texts in zip(names.items(), typical, strict=True):
+        if not args.json:
+            _print(found, name, texts)
+        if args.ask and text not in added:
+            taken = {*model.classes.index.astype(str), *(new or old for old, new in added.items())}
+            if answer := _ask(found, name, taken):
+                added[text] = answer
+    if added:
+        chosen = found.descriptions.loc[[names[name] for name in added]]
+        chosen.index = [_label(new, names[name]) if new else names[name] for name, new in added.items()]
+        model.add_classes(chosen)
+        model.save(args.model)
+        new_names = ", ".join(map(str, chosen.index))
+        PlainConsole(stderr=True).print(f"unseen classes added to {args.model}: {new_names}")
+    return 0
+
+
+def _label(text: str, group: object) -> object:
+    """Return a name as a label of the same type as that of the group."""
+    return int(text) if isinstance(group, int) and text.isdecimal() else text
+
+
+def _name(items: object, k: int) -> str:
+    """Return a text, a path, or the number of a row, from 1."""
+    return f"row {k + 1}" if isinstance(items, pd.DataFrame | np.ndarray) else str(items[k])  # type: ignore[index]
+
+
+def _print(found: Discovery, name: Any, typical: list[str]) -> None:
+    """Print a group with typical samples."""
+    console, group = PlainConsole(), found.groups.loc[name]
+    console.print(f"\n{name}: {group['size']} samples; nearest classes: {group['nearest']}")
+    for text in typical:
+        console.print(f"  {_output.clip(text)}")
+
+
+def _ask(found: Discovery, name: Any, taken: set[str]) -> str:
+    """Return the name that the user enters for a group, empty if it is not to be added."""
+    console = PlainConsole(stderr=True)
+    if isinstance(found.descriptions, pd.Series):
+        console.print(f"  draft: {found.descriptions[name]}")
+    while True:
+        console.print(f"  add as class (y = {name}, or another name; Enter = no): ", end="")
+        answer = sys.stdin.readline().strip()  # empty at the end of the input
+        answer = {"y": str(name), "yes": str(name), "n": "", "no": ""}.get(answer.lower(), answer)
+        if answer not in taken:
+            return answer
+        console.print(f"  there is a class {answer!r} already")
+
+
+def _write(folder: Path, found: Discovery, items: object, model: Model) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    member = np.flatnonzero(pd.notna(found.labels))
+    labels = found.labels[member]
+    if isinstance(items, pd.DataFrame):
+        frame = items.iloc[member]
+    elif isinstance(items, np.ndarray):
+        names = model.feature_names or [f"f{k}" for k in range(items.shape[1])]
+        frame = pd.DataFrame(items[member], columns=names)
+    else:
+        kind = "text" if model.encoder.kind == "text" else "path"
+        frame = pd.DataFrame({kind: [str(items[k]) for k in member]})  # type: ignore[index]
+    drafts = pd.DataFrame(found.descriptions)
+    if drafts.columns.nlevels > 1:
+        drafts.columns = ["::".join(map(str, name)) for name in drafts.columns]
+    _output.write_csv(folder / "samples.csv", frame.assign(label=labels))
+    _output.write_csv(folder / "descriptions.csv", drafts.rename_axis("class").reset_index())

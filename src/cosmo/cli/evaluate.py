@@ -1,4 +1,4 @@
-"""`cosmo evaluate`: measure a model on labelled samples."""
+"""`cosmo evaluate` and `cosmo explain`: a model on labelled samples, and the steps to one prediction."""
 
 from __future__ import annotations
 
@@ -10,41 +10,31 @@ from pathlib import Path
 import numpy as np
 
 from cosmo._core.files import write_atomic
-from cosmo.cli import _options
-from cosmo.cli._progress import PlainConsole, progress
-from cosmo.evaluation.evaluate import ModelEvaluation, evaluate_model
-from cosmo.evaluation.unknown import COVERAGES, DOMAINS, UnknownEvaluation, evaluate_unknown
-from cosmo.io.writers import CsvWriter
+from cosmo.classifier.explain import Explanation
+from cosmo.cli import _options, _output
+from cosmo.cli._output import PlainConsole, progress
+from cosmo.evaluation.evaluate import (
+    COVERAGES,
+    DOMAINS,
+    ModelEvaluation,
+    UnknownEvaluation,
+    evaluate_model,
+    evaluate_unknown,
+)
 from cosmo.viz.page import model_view, render_page
-from cosmo.viz.text import MEASURES, accuracy_table, baselines_table, worst_classes_table
-
-_EPILOG = f"""\
-{textwrap.fill(MEASURES, 104)}
-
-examples:
-  cosmo evaluate model.cosmo                    the test samples of the project in this folder
-  cosmo evaluate model.cosmo test.csv --label species
-  cosmo evaluate model.cosmo test.csv --out predictions.csv
-  cosmo evaluate model.cosmo test.csv --report report.html
-  cosmo evaluate model.cosmo test.csv --unknown other    samples labelled "other" are of no known class
-  cosmo evaluate model.cosmo test.csv --json -q | jq .acc_h
-"""
+from cosmo.viz.text import MEASURES, accuracy_table, baselines_table, explanation_text, worst_classes_table
 
 
-def parser() -> argparse.ArgumentParser:
-    options = _options.make_parser(
-        "evaluate",
-        "Measure a model on labelled samples that it was not trained on, ideally of seen and unseen classes.",
-        _EPILOG,
-    )
+def evaluate_parser() -> argparse.ArgumentParser:
+    options = _options.make_parser("evaluate", measures=textwrap.fill(MEASURES, 104))
     _options.add_model_option(options)
-    options.add_argument(
-        "samples", nargs="?", default=".", metavar="SAMPLES",
-        help="labelled samples, or a project that names test samples (default: the one in this folder)",
-    )  # fmt: skip
-    options.add_argument("--unknown", metavar="LABEL",
+    add = options.add_argument
+    add("samples", nargs="?", default=".", metavar="SAMPLES",
+        help="labelled samples, or a project that names test samples (default: the one in this "
+        "folder)")  # fmt: skip
+    add("--unknown", metavar="LABEL",
         help="samples with this label are of no known class: measure how well they are rejected")  # fmt: skip
-    options.add_argument("--reject", type=float, default=0.05, metavar="SHARE",
+    add("--reject", type=float, default=0.05, metavar="SHARE",
         help="largest share of known samples to reject there (default %(default)s)")  # fmt: skip
     _options.add_sample_options(options)
     add = _options.group(options, "output")
@@ -58,21 +48,15 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def run(args: argparse.Namespace) -> int:
+def run_evaluate(args: argparse.Namespace) -> int:
     if args.report and (Path(args.report).is_dir() or not Path(args.report).parent.is_dir()):
         raise ValueError(f"--report {args.report}: name a file in a folder that exists")
     with progress(quiet=args.quiet) as step:
-        model = _options.load_model(args)
-        samples = _options.load_samples(args, model, test=True)
-        samples.require_labels(args.samples)
-        step(f"{args.model} on {len(samples)} samples")
-        rows, samples = _options.encode_samples(args, model, samples, step.report)
+        model, rows, samples = _options.load_rows(args, step, test=True)
         unknown = None
         if args.unknown is not None:
             labels = samples.require_labels(args.samples)
-            unknown = evaluate_unknown(
-                model.cosmo, model.encode(rows), labels, args.unknown, reject=args.reject
-            )
+            unknown = evaluate_unknown(model.cosmo, rows, labels, args.unknown, reject=args.reject)
             samples = samples.take(np.flatnonzero(labels != args.unknown))
             rows = rows[labels != args.unknown]
         found = evaluate_model(model, rows, samples.require_labels(args.samples))
@@ -83,10 +67,7 @@ def run(args: argparse.Namespace) -> int:
             view = model_view(model, found, **shown)
             write_atomic(Path(args.report), render_page(view).encode())
     if args.out:
-        # The writer prevents CSV formula injection by names of classes.
-        table, csv = found.predictions, CsvWriter()
-        rows = csv.encode({"row": table.index.tolist()}, table)
-        write_atomic(Path(args.out), csv.file_content([rows], ["row", *map(str, table.columns)]))
+        _output.write_csv(Path(args.out), found.predictions.reset_index(names="row"))
     if args.json:
         figures = {} if unknown is None else {"unknown": unknown.to_dict()}
         print(json.dumps(found.to_dict() | figures, indent=2))
@@ -142,3 +123,52 @@ def _print_unknown(console: PlainConsole, found: UnknownEvaluation, args: argpar
         f"{100 * one:.1f} at {100 * share:g}" for share, one in zip(COVERAGES, found.risk, strict=True)
     )
     console.print(f"wrong answers, in percent, by percent answered: {risks}")
+
+
+def explain_parser() -> argparse.ArgumentParser:
+    options = _options.make_parser("explain")
+    _options.add_model_option(options)
+    options.add_argument("samples", metavar="SAMPLES", help="samples of the same kind as in training")
+    add = _options.add_sample_options(options, skip=False)
+    add("--row", type=int, nargs="+", default=[1], metavar="N",
+        help="numbers of samples (default %(default)s)")  # fmt: skip
+    add = _options.group(options, "output")
+    add("--top", type=int, default=5, metavar="N", help="number of classes to show (default %(default)s)")
+    add("--picture", metavar="FILE",
+        help="draw FILE.png and FILE.svg; with several rows, their numbers are appended")  # fmt: skip
+    _options.add_quiet(add)
+    return options
+
+
+def run_explain(args: argparse.Namespace) -> int:
+    if args.top < 1:
+        raise ValueError(f"--top must be at least 1, got {args.top}")
+    with progress(quiet=args.quiet):
+        model = _options.load_model(args)
+        samples = _options.load_samples(args, model)
+        for row in args.row:
+            if not 1 <= row <= len(samples):
+                raise ValueError(f"--row {row}: {args.samples} has rows 1 to {len(samples)}")
+        rows, chosen = _options.encode_samples(args, model, samples.take(np.array(args.row) - 1))
+        explanation = model.cosmo.explain(rows)
+    console = PlainConsole()
+    share, point = model.cosmo.combination_.unseen_share is not None, model.cosmo.operating_point_
+    for i, row in enumerate(args.row):
+        truth = None if chosen.labels is None else chosen.labels[i]
+        text = f": {_output.clip(chosen.items[i], 100)}" if isinstance(chosen.items, list) else ""
+        console.print(f"row {row}{text}" + (f"   (true class: {truth})" if truth is not None else ""))
+        console.print(explanation_text(explanation, i, point, args.top, share=share))
+        if args.picture:
+            path = Path(args.picture)
+            stem = path.with_suffix("") if path.suffix in (".png", ".svg") else path
+            name = f"{stem}-{row}" if len(args.row) > 1 else str(stem)
+            console.print(f"picture: {_draw(explanation, i, truth, args.top, name)}\n")
+    return 0
+
+
+def _draw(explanation: Explanation, i: int, truth: object, top: int, name: str) -> Path:
+    from cosmo.viz.plots import save_figure
+    from cosmo.viz.plots.walkthrough import plot_walkthrough
+
+    known = truth if truth in explanation.classes else None
+    return save_figure(plot_walkthrough(explanation, i, truth=known, top=top), name)[0]

@@ -7,32 +7,13 @@ import os
 from pathlib import Path
 
 from cosmo.cli import _options
-from cosmo.cli._progress import PlainConsole, progress
+from cosmo.cli._output import PlainConsole, progress
 from cosmo.data import read_descriptions
 from cosmo.encoders import make_encoder
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS, make_unseen_expert
 from cosmo.gates import GATES
 from cosmo.io.model import Model, fit_model
 from cosmo.io.model_file import card_text
-
-_EPILOG = """\
-unseen experts (--unseen): {unseen}
-seen experts (--seen): {seen}
-gates (--gate): {gates}
-`cosmo experts` describes them.
-
-A training that was stopped resumes from --cache. Equal samples, options and seeds give equal files. Many
-texts or pictures can be encoded by --jobs processes or on a cluster (--engine dask --scheduler ADDRESS), with
---cache and the pictures on storage that all machines share.
-
-examples:
-  cosmo fit                         the project in this folder
-  cosmo fit birds.csv --label species --descriptions species.csv --out birds.cosmo
-  cosmo fit requests.csv --text request --label intent --descriptions intents.json
-  cosmo fit pictures --descriptions attributes.csv --unseen lago
-  cosmo fit --method paper --gate evidence
-  cosmo fit --zero-shot --descriptions intents.json
-"""
 
 _PRINTED = (
     "seen classes",
@@ -47,14 +28,9 @@ _PRINTED = (
 )
 
 
-def parser() -> argparse.ArgumentParser:
+def fit_parser() -> argparse.ArgumentParser:
     options = _options.make_parser(
-        "fit",
-        "Train on labelled samples and descriptions of all classes, and write the model to a file. Classes\n"
-        "that are described but have no samples are recognised, too.",
-        _EPILOG.format(
-            unseen=", ".join(UNSEEN_EXPERTS), seen=", ".join(SEEN_EXPERTS), gates=", ".join(GATES)
-        ),
+        "fit", unseen=", ".join(UNSEEN_EXPERTS), seen=", ".join(SEEN_EXPERTS), gates=", ".join(GATES)
     )
     _options.add_project_options(options)
     options.add_argument("--zero-shot", action="store_true",
@@ -73,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def run(args: argparse.Namespace) -> int:
+def run_fit(args: argparse.Namespace) -> int:
     out = Path(args.out)
     if out.is_dir() or not out.parent.is_dir():
         reason = "a folder; name a file" if out.is_dir() else "there is no such folder"

@@ -8,50 +8,21 @@ from pathlib import Path
 
 from cosmo._core.cache import Cache
 from cosmo._core.files import write_atomic
-from cosmo.cli import _options
-from cosmo.cli._progress import PlainConsole, progress
+from cosmo.cli import _options, _output
+from cosmo.cli._output import PlainConsole, progress
 from cosmo.paper.document import Section, as_html, as_markdown
 from cosmo.paper.reproduce import PARTS, Reproduction
 from cosmo.paper.runner import DATASETS, EXPERTS, Runner, find_inputs
 from cosmo.paper.tables import Selection
 from cosmo.paper.trials import SEARCHES, SOURCES
-from cosmo.viz.page import render_page
-
-_EPILOG = """\
-parts:
-{parts}
-
-sources (--source):
-{sources}
-
-searches for operating points (--search):
-{searches}
-
-DATA has files such as xlsa17/CUB/{{att_splits,res101}}.mat and predictions/LAGO/CUB/*.npz; the document lists
-what is missing. Trained experts are stored in --cache: a run that was stopped resumes, a second run is quick.
-On a cluster (--engine dask --scheduler ADDRESS), --cache must be on storage that all machines share.
-
-files written to --out: paper.md, paper.html, tables/*.csv, tables/*.tex, figures/*.png, figures/*.svg, and
-report.html with interactive seen-unseen planes
-
-examples:
-  cosmo paper all --data DATA
-  cosmo paper combination smoothing --data DATA --dataset CUB --expert LAGO --source predictions
-  cosmo paper main --data DATA --search authors
-  cosmo paper walkthrough --data DATA --dataset CUB --sample 17
-  cosmo paper gating planes --dataset glyphs --expert ESZSL     no data needed
-"""
 
 
-def parser() -> argparse.ArgumentParser:
+def paper_parser() -> argparse.ArgumentParser:
     options = _options.make_parser(
         "paper",
-        "Reproduce the tables and figures of Atzmon & Chechik (CVPR 2019) beside the published figures.",
-        _EPILOG.format(
-            parts=_options.list_choices(PARTS),
-            sources=_options.list_choices(SOURCES),
-            searches=_options.list_choices(SEARCHES),
-        ),
+        parts=_options.list_choices(PARTS),
+        sources=_options.list_choices(SOURCES),
+        searches=_options.list_choices(SEARCHES),
     )
     options.add_argument(
         "parts", nargs="+", choices=[*PARTS, "all"], metavar="PART", help="'all', or parts of the paper"
@@ -79,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def run(args: argparse.Namespace) -> int:
+def run_paper(args: argparse.Namespace) -> int:
     for name in ("dataset", "expert", "source"):
         if getattr(args, name):
             setattr(args, name, list(dict.fromkeys(getattr(args, name))))
@@ -89,18 +60,10 @@ def run(args: argparse.Namespace) -> int:
     parts = list(PARTS) if "all" in args.parts else list(dict.fromkeys(args.parts))
     inputs = find_inputs(args.data, features=args.features)
     out = Path(args.out)
-    _options.check_document(args.write)
-    command = _options.command_line(
-        "paper",
-        *args.parts,
-        data="DATA" if args.data else None,
-        dataset=args.dataset,
-        expert=args.expert,
-        source=args.source,
-        search=args.search if args.search != "exact" else None,
-        features=args.features,
-        sample=args.sample,
-    )
+    _output.check_document(args.write)
+    names = ("dataset", "expert", "source", "search", "features", "sample")
+    given = {"data": "DATA" if args.data else None, **{name: getattr(args, name) for name in names}}
+    command = _output.command_line(paper_parser(), args.parts, given)
     workers = _options.make_workers(args)
     with progress(quiet=args.quiet, hidden="cosmo.classifier") as step:
         step("training experts")
@@ -109,19 +72,13 @@ def run(args: argparse.Namespace) -> int:
         reproduction = Reproduction(runner, out, selected, args.sample)
         sections = reproduction.sections(parts)
         write_atomic(out / "paper.md", as_markdown(sections, command, pictures=Path("figures")).encode())
-        view = reproduction.view(command)
-        if view is not None:
-            write_atomic(out / "report.html", render_page(view).encode())
-        page = as_html(sections, command, planes=None if view is None else "report.html")
-        write_atomic(out / "paper.html", page.encode())
+        write_atomic(out / "paper.html", as_html(sections, command).encode())
         if args.write:
             write_atomic(Path(args.write), as_markdown(sections, command).encode())
     console = PlainConsole()
     for section in sections:
         _print(console, section)
     console.print(f"page: {out / 'paper.html'}")
-    if view is not None:
-        console.print(f"report: {out / 'report.html'}")
     for error in runner.damaged:
         console.print(f"damaged: {error}", style="bold")
     return 1 if runner.damaged else 0

@@ -8,55 +8,15 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cosmo.cli._options import (
-    add_model_option,
-    add_quiet,
-    add_worker_options,
-    load_model,
-    make_parser,
-    make_workers,
-)
-from cosmo.cli._progress import PlainConsole, progress
+from cosmo.cli import _options
+from cosmo.cli._output import PlainConsole, progress
 from cosmo.io.predict import is_partitioned, kind_of, predict_file
 from cosmo.io.writers import OUTPUT_SUFFIXES
 
-_EPILOG = """\
-columns:
-  row           number of the sample, from 1; or the columns of --keep; or the path of an image
-  label         the class, with its probability
-  p_seen        probability that the sample is of a seen class
-  conformity    with --reject: share of known samples that agree as little with any class
-  why           with --why: a reason in one line
-  label_2 ...   the next classes with their probabilities, up to --top
 
-The input may be larger than the memory. Finished chunks are in FILE.parts until all are finished: after an
-interruption, the same command continues. If the model, the input or an option has changed since, it fails;
---restart discards the chunks.
-
-Parquet input is predicted by --jobs processes, or by the workers of a Dask cluster (docs/guides/cluster.md).
-A folder of Parquet files, a pattern of names, or any Parquet file with --engine dask gives a folder: a file
-for each file of the input, or several above 262144 rows.
-
-Spreadsheets execute cells that begin with = + - @ as formulas. In CSV such text is prefixed by an apostrophe
-unless --raw is given.
-
-examples:
-  cosmo predict model.cosmo new.csv                     CSV on standard output
-  cosmo predict model.cosmo new.parquet --out classes.parquet --keep id
-  cosmo predict model.cosmo messages.jsonl --out classes.jsonl --top 5
-  cosmo predict model.cosmo images --out classes.csv --skip
-  cosmo predict model.cosmo bird.jpg --top 3
-  cosmo predict model.cosmo --text "where is my parcel" --text "i want my money back"
-  cosmo predict model.cosmo new.csv --reject 0.05 --why  "unknown" for samples of no known class
-  cosmo predict model.cosmo rows --out classes          a folder of Parquet files
-  cosmo predict model.cosmo "rows/*.parquet" --out classes --engine dask --scheduler tcp://10.0.0.1:8786
-"""
-
-
-def parser() -> argparse.ArgumentParser:
-    description = "Predict the classes of samples, seen or unseen, with probabilities."
-    options = make_parser("predict", description, _EPILOG)
-    add_model_option(options)
+def predict_parser() -> argparse.ArgumentParser:
+    options = _options.make_parser("predict")
+    _options.add_model_option(options)
     add = options.add_argument
     add("input", nargs="?", metavar="INPUT",
         help="samples like those of the training: .csv, .tsv, .parquet or .jsonl; features also .npy or "
@@ -66,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
         "Parquet files")  # fmt: skip
     add("--format", choices=["parquet", "csv", "jsonl"],
         help="format of the files in a folder (default parquet)")  # fmt: skip
-    add_worker_options(options, "processes that predict Parquet files")
+    _options.add_worker_options(options, "processes that predict Parquet files")
     add("--keep", nargs="+", default=[], metavar="COLUMN", help="columns of the input to copy to the output")
     add("--top", type=int, default=3, metavar="K", help="number of classes per sample (default %(default)s)")
     add("--reject", type=float, metavar="SHARE",
@@ -89,11 +49,11 @@ def parser() -> argparse.ArgumentParser:
     add("--cache", metavar="DIR", help="folder that stores features of texts and images for later runs")
     add("--raw", action="store_true", help="write CSV cells as they are")
     add("--restart", action="store_true", help="discard what an earlier run has left in FILE.parts")
-    add_quiet(add)
+    _options.add_quiet(add)
     return options
 
 
-def run(args: argparse.Namespace) -> int:
+def run_predict(args: argparse.Namespace) -> int:
     texts = args.text or []
     args.text = texts[0] if texts else None
     if args.input is not None:
@@ -114,11 +74,11 @@ def _run(args: argparse.Namespace, what: str) -> int:
         if (number := getattr(args, name)) is not None and number < 1:
             raise ValueError(f"--{name} must be at least 1, got {number}")
     _check(args)
-    workers = make_workers(args)
+    workers = _options.make_workers(args)
     given = {name: getattr(args, name) for name in ("reject", "accuracy", "unknown", "why")}
     with progress(quiet=args.quiet) as step:
         step(f"loading {args.model}")
-        model = load_model(args)
+        model = _options.load_model(args)
         if args.text and kind_of(model) != "text":
             raise ValueError(f"{args.model} takes {kind_of(model)}, not texts: leave out --text")
         step(f"predicting {what}")

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from cosmo._core import versions
 from cosmo.classifier.choice import AUTO
-from cosmo.cli import _options
-from cosmo.cli._progress import PlainConsole, progress
+from cosmo.cli import _options, _output
+from cosmo.cli._output import PlainConsole, progress
 from cosmo.evaluation.run import Experiment, Settings, run_experiment, summarise
 from cosmo.experts import SEEN_EXPERTS, UNSEEN_EXPERTS, make_unseen_expert
 from cosmo.gates import GATES
@@ -20,42 +20,13 @@ from cosmo.mixture.smoothing import SMOOTHINGS
 from cosmo.viz.page import write_report
 from cosmo.viz.text import run_table, summary_table
 
-_EPILOG = """\
-unseen experts (--unseen):
-{unseen}
 
-seen experts (--seen):
-{seen}
-
-gates (--gate):
-{gates}
-
-files written to --out:
-  results.json   all figures, settings and operating points
-  curves.csv     every point of every seen-unseen curve on test
-  plane.png      the curves and the chosen points
-  report.html    interactive report, one file
-  model.cosmo    the calibrated model (or the paper's: --method paper), for `cosmo studio`, `predict` ...
-
-examples:
-  cosmo run
-  cosmo run --unseen dap --gate confidence-auto --out runs/dap
-  cosmo run --unseen lago:variant=k-soft,n_groups=20
-  cosmo run xlsa17/CUB --features res50 --descriptions sent_splits --seed 1002
-  cosmo run --repeats 5 --quiet
-"""
-
-
-def parser() -> argparse.ArgumentParser:
+def run_parser() -> argparse.ArgumentParser:
     options = _options.make_parser(
         "run",
-        "Train both experts and the gate and evaluate all ways of combining them on test: those of the\n"
-        "paper and the calibrated method. Every operating point is chosen on held-out training data.",
-        _EPILOG.format(
-            unseen=_options.list_choices({name: expert.reference for name, expert in UNSEEN_EXPERTS.items()}),
-            seen=_options.list_choices(SEEN_EXPERTS),
-            gates=_options.list_choices(GATES),
-        ),
+        unseen=_options.list_choices({name: expert.reference for name, expert in UNSEEN_EXPERTS.items()}),
+        seen=_options.list_choices(SEEN_EXPERTS),
+        gates=_options.list_choices(GATES),
     )
     add = _options.add_dataset_options(options)
     add("--repeats", type=int, default=1, metavar="N",
@@ -77,14 +48,14 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def run(args: argparse.Namespace) -> int:
+def run_run(args: argparse.Namespace) -> int:
     if args.repeats < 1:
         raise ValueError(f"--repeats must be at least 1, got {args.repeats}")
     budget = 60.0 if args.budget is None else args.budget
     settings = Settings(args.unseen, args.seen, args.gate, args.smoothing, args.seed, budget)
     expert = make_unseen_expert("eszsl" if args.unseen in (None, AUTO) else args.unseen)
     _options.check_dataset(args.dataset)
-    out = _options.output_folder(args)
+    out = _output.output_folder(args)
     if not os.access(out, os.W_OK):
         raise ValueError(f"cannot write to {out}; choose another --out")
     experiments: list[Experiment] = []

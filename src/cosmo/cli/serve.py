@@ -1,4 +1,4 @@
-"""`cosmo serve`: an HTTP API for a model; options and listening socket of servers."""
+"""`cosmo serve` and `cosmo studio`: a model over HTTP, for programs and in the browser."""
 
 from __future__ import annotations
 
@@ -6,37 +6,44 @@ import argparse
 import errno
 import logging
 import os
+import secrets
 import socket
 import sys
+import threading
+import webbrowser
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cosmo._core import require
-from cosmo.cli._options import Add, add_model_option, load_model, make_parser
+from cosmo.cli import _options
+from cosmo.cli._output import Progress, progress
+from cosmo.data import DataError
 
-_PORT = 8766
+if TYPE_CHECKING:
+    from cosmo.viz.studio.live import LiveModel
+
+_RUNS = Path("cosmo-runs")
+_MODEL, _REPORT = "model.cosmo", "report.html"
+_SERVE_PORT, _STUDIO_PORT = 8766, 8765
 _PORTS = 20  # tried one after the other
-_EPILOG = """\
-GET /health, GET /metrics (Prometheus), GET /openapi.json, POST /predict. With COSMO_TOKEN in the environment,
-all but /health need the header Authorization: Bearer TOKEN. A log of JSON lines goes to standard error. A
-changed model file is loaded while requests are served. Ctrl-C or SIGTERM: requests are finished first.
-
-examples:
-  cosmo serve model.cosmo
-  curl -s http://127.0.0.1:8766/predict -H "Content-Type: application/json" \\
-       -d '{"texts": ["where is my parcel"], "top": 2, "why": true}'
-"""
 
 
-def parser() -> argparse.ArgumentParser:
-    options = make_parser("serve", "Serve predictions of a model over HTTP.", _EPILOG)
-    add_model_option(options)
+def serve_parser() -> argparse.ArgumentParser:
+    options = _options.make_parser("serve")
+    _options.add_model_option(options)
     add = options.add_argument
-    add_server_options(add, _PORT)
+    add_server_options(add, _SERVE_PORT)
     add("--max-rows", type=int, default=1024, metavar="N", help="samples per request (default %(default)s)")
     add("--max-body", type=int, default=32, metavar="MB", help="size of a request (default %(default)s)")
     return options
 
 
-def run(args: argparse.Namespace) -> int:
+def run_serve(args: argparse.Namespace) -> int:
     for package in ("fastapi", "uvicorn", "prometheus_client"):
         require(package)
     check_port(args)
@@ -45,15 +52,14 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(args, name)}")
     from prometheus_client import CollectorRegistry
 
-    from cosmo.serving.access import allowed_hosts, is_loopback
     from cosmo.serving.api import JsonFormatter, make_api
     from cosmo.serving.model import ServedModel
-    from cosmo.serving.server import run_server
+    from cosmo.serving.server import allowed_hosts, is_loopback, run_server
 
     token = os.environ.get("COSMO_TOKEN") or None
     registry = CollectorRegistry()
-    with listen(args.host, _PORT if args.port is None else args.port, _PORT) as listener:
-        encoder = None if args.weights is None else load_model(args).encoder
+    with listen(args.host, _SERVE_PORT if args.port is None else args.port, _SERVE_PORT) as listener:
+        encoder = None if args.weights is None else _options.load_model(args).encoder
         served = ServedModel(args.model, registry, encoder=encoder, trusted=args.trust)
         local = is_loopback(args.host)
         if not local:
@@ -71,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def add_server_options(add: Add, port: int, otherwise: str = "") -> None:
+def add_server_options(add: _options.Add, port: int, otherwise: str = "") -> None:
     """Add --port and --host."""
     add("--port", type=int, metavar="N", help=f"where to listen, 0 for any (default {port}{otherwise})")
     add("--host", default="127.0.0.1", metavar="ADDRESS",
@@ -117,3 +123,99 @@ def warn(command: str, host: str, condition: str = "") -> None:
         "connection is not encrypted; the default --host is safer",
         file=sys.stderr,
     )
+
+
+def studio_parser() -> argparse.ArgumentParser:
+    options = _options.make_parser("studio")
+    add = options.add_argument
+    add("model", nargs="?", metavar="MODEL",
+        help="a model file, or the folder of a run (default: the newest run below cosmo-runs)")  # fmt: skip
+    add("samples", nargs="?", metavar="SAMPLES",
+        help="labelled samples like those of the training, or a project that names test samples (default: "
+        "those of the run, or the validation stage of the model)")  # fmt: skip
+    add("--weights", metavar="PATH", help="file or folder with the weights of the encoder")
+    _options.add_trust(add)
+    _options.add_sample_options(options)
+    add("--unknown", metavar="LABEL",
+        help="label of samples of no class of the model, to show their rejection")  # fmt: skip
+    add_server_options(add, _STUDIO_PORT, ", or the next that is free")
+    add("--no-browser", action="store_true", help="print the address only")
+    _options.add_quiet(add)
+    return options
+
+
+def run_studio(args: argparse.Namespace) -> int:
+    require("fastapi")
+    require("uvicorn")
+    check_port(args)
+    with listen(args.host, args.port, _STUDIO_PORT) as listener:
+        with progress(quiet=args.quiet) as step:
+            live = _live(args, step)
+        from cosmo.serving.server import is_loopback
+        from cosmo.viz.studio import serve
+
+        token = secrets.token_urlsafe(32)
+        address = f"{base_url(listener, args.host)}/?token="
+        if not is_loopback(args.host):
+            warn("studio", args.host, " and has the address")
+        print(f"cosmo studio: {address}{token}  (Ctrl-C ends it)", flush=True)
+        has_display = sys.platform in ("darwin", "win32") or any(
+            os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+        )
+        shown = not args.no_browser and has_display
+        open_browser = (lambda once: _open(f"{address}{once}")) if shown else None
+        serve(live, listener, host=args.host, token=token, open_browser=open_browser)
+    return 0
+
+
+def _live(args: argparse.Namespace, step: Progress) -> LiveModel:
+    """Return the model named by the options, with its samples or the view of its run."""
+    from cosmo.viz.page import read_view
+    from cosmo.viz.studio.live import LiveModel, Samples
+
+    place = Path(args.model) if args.model is not None else _newest_run()
+    args.model = str(place / _MODEL if place.is_dir() else place)
+    if place.is_dir() and not Path(args.model).is_file():
+        raise DataError(f"{place} has no {_MODEL}: name a model file, or the folder of a run of `cosmo run`")
+    step(f"loading {args.model}")
+    if args.samples is not None:
+        model, rows, samples = _options.load_rows(args, step, test=True)
+        known = samples.require_labels(args.samples) != args.unknown
+        if args.unknown is not None and (known.all() or not known.any()):
+            raise DataError(
+                f"{args.samples}: samples of known classes and some labelled {args.unknown!r} are needed"
+            )
+
+        def part(which: NDArray[np.bool_]) -> Samples:
+            some = samples.take(np.flatnonzero(which))
+            items = some.items if isinstance(some.items, list) else None
+            return Samples(rows[which], some.require_labels(args.samples), items)
+
+        shown = part(known)
+        if args.unknown is not None:
+            shown = replace(shown, unknown=part(~known))
+        return LiveModel(model, shown, title=Path(args.samples).resolve().name)
+    model, report, view = _options.load_model(args), place / _REPORT, None
+    if report.is_file():
+        try:
+            view = read_view(report.read_text(encoding="utf-8"))
+        except (DataError, UnicodeDecodeError):
+            step(f"{report} is not a report of this version: showing the validation stage of the model")
+    return LiveModel(model, view=view, title=place.resolve().name)
+
+
+def _newest_run() -> Path:
+    runs = [path for path in _RUNS.glob(f"**/{_MODEL}") if path.is_file()]
+    if not runs:
+        raise DataError(
+            f"there is no run below {_RUNS}: begin with `cosmo run`, or name a model that `cosmo fit` wrote"
+        )
+    return max(runs, key=lambda path: path.stat().st_mtime).parent
+
+
+def _open(address: str) -> None:
+    def work() -> None:
+        with suppress(Exception):  # The address is printed as well.
+            webbrowser.open(address)
+
+    threading.Thread(target=work, daemon=True).start()

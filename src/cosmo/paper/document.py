@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import pandas as pd
@@ -87,22 +88,18 @@ def _cells(part: pd.DataFrame) -> pd.DataFrame:
         for one in group.to_dict("records"):
             title = _METRICS[one["metric"]]
             interval = "" if pd.isna(one["low"]) else f" ({one['low']:.1f}–{one['high']:.1f})"
-            ours = {title: _figure(one["value"]) + interval}
-            if one["metric"] in published:
-                difference = "" if pd.isna(one["difference"]) else f"{one['difference']:+.1f}"
-                difference = "0.0" if difference in ("+0.0", "-0.0") else difference
-                ours = {
-                    f"{title} published": _figure(one["published"]),
-                    **ours,
-                    f"Δ {title}": difference,
-                }
-            cells |= ours
+            known = one["metric"] in published
+            if known:
+                cells[f"{title} published"] = _figure(one["published"])
+            cells[title] = _figure(one["value"]) + interval
+            if known:
+                cells[f"Δ {title}"] = _figure(one["difference"], "+z.1f").replace("+0.0", "0.0")
         rows.append(cells)
     return pd.DataFrame(rows).fillna("")
 
 
-def _figure(value: float | None) -> str:
-    return "" if pd.isna(value) else f"{value:.1f}"
+def _figure(value: float | None, form: str = ".1f") -> str:
+    return "" if pd.isna(value) else format(value, form)
 
 
 def findings(name: str, frame: pd.DataFrame) -> str:
@@ -128,43 +125,27 @@ def findings(name: str, frame: pd.DataFrame) -> str:
 
 def as_markdown(sections: Sequence[Section], command: str, *, pictures: Path | None = None) -> str:
     """Return the document; `pictures` is the folder of figures as seen from it, None for no figures."""
-    return "\n\n".join(_markdown(sections, command, pictures)) + "\n"
+    folder = None if pictures is None else pictures.as_posix()
+    return _render("paper.md", sections, command, pictures=folder)
 
 
-def _markdown(sections: Sequence[Section], command: str, pictures: Path | None) -> Iterator[str]:
-    yield "# The paper, reproduced"
-    yield f"Written by `{command}` (cosmo {cosmo.__version__}). {_INTRODUCTION}"
-    yield "\n".join(f"- {SOURCE_NAMES[name]}: {text}." for name, text in SOURCES.items())
-    for section in sections:
-        yield f"## {section.title}"
-        yield section.text
-        for table in section.tables:
-            yield f"### {table.title}"
-            yield table.markdown()
-            if table.notes:
-                yield "\n".join(f"- {note}" for note in table.notes)
-        if pictures is not None:
-            for picture in section.pictures:
-                yield f"![{picture.caption}]({(pictures / picture.path.name).as_posix()}.png)"
-                yield picture.caption
-        if section.missing:
-            yield "Not computed, missing:"
-            yield "\n".join(f"- {need}" for need in section.missing)
+def as_html(sections: Sequence[Section], command: str) -> str:
+    """Return one self-contained page."""
+    return _render("paper.html", sections, command)
 
 
-def as_html(sections: Sequence[Section], command: str, *, planes: str | None = None) -> str:
-    """Return one self-contained page; `planes` is the name of the interactive page beside it."""
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters |= {"picture": _data_uri, "emphasis": _emphasis}
-    template = environment.from_string(files("cosmo.paper").joinpath("paper.html").read_text("utf-8"))
-    return template.render(
-        sections=sections,
-        command=command,
-        introduction=_INTRODUCTION,
-        sources={SOURCE_NAMES[name]: text for name, text in SOURCES.items()},
-        version=cosmo.__version__,
-        planes=planes,
+def _render(template: str, sections: Sequence[Section], command: str, **more: Any) -> str:
+    environment = jinja2.Environment(
+        autoescape=template.endswith(".html"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
     )
+    environment.filters |= {"picture": _data_uri, "emphasis": _emphasis}
+    sources = {SOURCE_NAMES[name]: text for name, text in SOURCES.items()}
+    content = files("cosmo.paper").joinpath(template).read_text("utf-8")
+    shown = {"sections": sections, "command": command, "sources": sources, "introduction": _INTRODUCTION}
+    return environment.from_string(content).render(**shown, version=cosmo.__version__, **more)
 
 
 def _emphasis(text: str) -> Markup:

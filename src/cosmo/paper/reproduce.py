@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -20,16 +20,13 @@ from cosmo.classifier.combinations import Combination, GatedMixture
 from cosmo.classifier.explain import explain
 from cosmo.data.splits import Protocol, authors_hold_out
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.paper.document import SOURCE_NAMES, Picture, Section, findings, text_tables
+from cosmo.paper.document import Picture, Section, findings, text_tables
 from cosmo.paper.runner import Runner
 from cosmo.paper.tables import TABLES, Selection, fill, trials
-from cosmo.paper.trials import SOURCES, Missing, Source, Trial, fitted
-from cosmo.viz.page import paper_view
-from cosmo.viz.page.sets import Way
+from cosmo.paper.trials import Missing, Source, Trial, fitted
 from cosmo.viz.plots import save_figure
 from cosmo.viz.plots.plane import PlanePanel, plot_planes, published_points
 from cosmo.viz.plots.walkthrough import plot_hold_out, plot_walkthrough
-from cosmo.viz.text import TextTable
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +41,17 @@ _PLANE_RULES = {"COSMO + {}": "COSMO", "CS + {}": "CS", "{}": "alone"}
 _REPLACED_POINTS = {"LAGO": ("LAGO", "CS + LAGO"), "f-CLSWGAN": ("f-CLSWGAN*",)}
 
 
+_TEXTS = {
+    "planes": "Lines: exact curves. Squares: operating points chosen on GZSL-Val. Triangles and crosses: "
+    "published figures of non-generative and generative methods (paper, figure 3, supplement).",
+    "walkthrough": "One test sample: the probabilities of both experts and the gate, and the prediction "
+    "without and with smoothing (paper, supplement A).",
+    "splits": "Classes by samples, from the real split (paper, figure 4).",
+}
+_Drawing = tuple[str, str, str, Callable[[], Figure]]
+"""Key, of which the first that can be drawn is enough; file, caption and function."""
+
+
 @dataclass(frozen=True, eq=False)
 class Reproduction:
     """Parts of the paper to reproduce, and the folder to write them to: `tables/` and `figures/` in it.
@@ -55,22 +63,16 @@ class Reproduction:
     out: Path
     selected: Selection
     sample: int | None = None
-    frames: list[pd.DataFrame] = field(default_factory=list)
 
     def sections(self, names: Sequence[str]) -> list[Section]:
         """Train what the parts need, in parallel, then return the parts one by one."""
         (self.out / "tables").mkdir(parents=True, exist_ok=True)
         (self.out / "figures").mkdir(exist_ok=True)
         self.runner.prepare(trial for name in names for trial in self._trials(name))
-        others: dict[str, Callable[[], Section]] = {
-            "planes": self._planes,
-            "walkthrough": self._walkthrough,
-            "splits": self._splits,
-        }
         found = []
         for name in names:
             logger.info(PARTS[name])
-            section = others[name]() if name in others else self._table(name)
+            section = self._table(name) if name in TABLES else self._figures(name)
             found.append(replace(section, missing=list(dict.fromkeys(section.missing))))
         return found
 
@@ -89,26 +91,27 @@ class Reproduction:
         table = TABLES[name]
         if not len(frame):
             return Section(name, table.title, table.caption, missing=["an expert or source of this table"])
-        self.frames.append(frame)
         tables, missing = text_tables(frame)
-        self._write(name, frame.to_csv(index=False), tables)
+        latex = "\n\n".join(one.latex() for one in tables)
+        for suffix, content in (("csv", frame.to_csv(index=False)), ("tex", latex)):
+            write_atomic(self.out / "tables" / f"{name}.{suffix}", content.encode())
         text = f"{table.caption} {findings(name, frame)}".strip()
         return Section(name, table.title, text, tables, missing=missing)
 
-    def _write(self, name: str, csv: str, tables: Sequence[TextTable]) -> None:
-        write_atomic(self.out / "tables" / f"{name}.csv", csv.encode())
-        latex = "\n\n".join(table.latex() for table in tables)
-        write_atomic(self.out / "tables" / f"{name}.tex", latex.encode())
-
-    def _draw(self, name: str, draw: Callable[[], Figure], caption: str) -> tuple[list[Picture], list[str]]:
-        """Return the picture, or the inputs that it lacks."""
-        try:
-            figure = draw()
-        except (Missing, MissingExtra) as error:
-            return [], [str(error)]
-        path = self.out / "figures" / name
-        save_figure(figure, path)
-        return [Picture(path, caption)], []
+    def _figures(self, name: str) -> Section:
+        pictures: dict[str, Picture] = {}
+        drawings = list(getattr(self, f"_draw_{name}")())
+        missing = [] if drawings else ["a source of these figures"]
+        for key, file, caption, draw in drawings:
+            if key in pictures:
+                continue
+            path = self.out / "figures" / file
+            try:
+                save_figure(draw(), path)
+                pictures[key] = Picture(path, caption)
+            except (Missing, MissingExtra) as error:
+                missing.append(str(error))
+        return Section(name, PARTS[name], _TEXTS[name], pictures=[*pictures.values()], missing=missing)
 
     def _cases(self) -> list[tuple[str, Source]]:
         """Return expert and source of each figure, published predictions first."""
@@ -119,103 +122,21 @@ class Reproduction:
             if source != "scores"
         ]
 
-    def _planes(self) -> Section:
-        pictures, missing = [], [] if self._cases() else ["a source of these figures"]
+    def _draw_planes(self) -> Iterator[_Drawing]:
         for expert, source in self._cases():
-            drawn, needs = self._draw(
-                f"planes-{expert}-{source}",
-                partial(draw_planes, self.runner, self.selected, expert, source),
-                f"{expert}, from {source}",
-            )
-            pictures += drawn
-            missing += needs
-        text = (
-            "Lines: exact curves. Squares: operating points chosen on GZSL-Val. Triangles and crosses: "
-            "published figures of non-generative and generative methods (paper, figure 3, supplement)."
-        )
-        return Section("planes", PARTS["planes"], text, pictures=pictures, missing=missing)
+            file, caption = f"planes-{expert}-{source}", f"{expert}, from {source}"
+            yield file, file, caption, partial(draw_planes, self.runner, self.selected, expert, source)
 
-    def view(self, command: str) -> dict[str, Any] | None:
-        """Return the interactive planes of the sections, for `render_page`; None without curves."""
-        sets = [found for dataset in self.selected.datasets if (found := self._plane(dataset)) is not None]
-        return paper_view(sets, command) if sets else None
+    def _draw_walkthrough(self) -> Iterator[_Drawing]:
+        for dataset, (expert, source) in product(self.selected.datasets, self._cases()):
+            file, caption = f"walkthrough-{dataset}-{expert}", f"{dataset}, {expert}, from {source}"
+            draw = partial(draw_walkthrough, self.runner, dataset, expert, source, row=self.sample)
+            yield dataset, file, caption, draw
 
-    def _plane(self, dataset: str) -> dict[str, Any] | None:
-        known = [(expert, source) for name, expert, source in self.runner.cases if name == dataset]
-        experts = {expert for expert, _ in self._cases()}
-        cases = [
-            (expert, source)
-            for expert, source in known
-            # Scores alone only replace a seen expert that is missing.
-            if expert in experts and not (source == "scores" and (expert, "predictions") in known)
-        ]
-        ways = [way for expert, source in cases for way in self._ways(dataset, expert, source, cases)]
-        ways = [way for way in ways if np.array_equal(way.outputs.labels, ways[0].outputs.labels)]
-        if not ways:
-            return None
-        sources = dict.fromkeys(source for _, source in cases)
-        return {
-            "name": dataset,
-            "ways": ways,
-            "main": ways[0],
-            "classes": ways[0].outputs.classes,
-            "facts": [(f"from {SOURCE_NAMES[source]}", SOURCES[source]) for source in sources],
-            "points": [
-                {
-                    "name": f"{point.name} (published)",
-                    "acc_ts": point.acc_ts,
-                    "acc_tr": point.acc_tr,
-                    "note": f"{point.kind}, as published in the paper",
-                }
-                for point in published_points(dataset)
-            ],
-        }
-
-    def _ways(
-        self, dataset: str, expert: str, source: Source, cases: Sequence[tuple[str, Source]]
-    ) -> list[Way]:
-        """Return the curves of one expert; its name includes the source if `cases` has several."""
-        validation, test = self.runner.outputs((dataset, expert, source))
-        is_ambiguous = [one for one, _ in cases].count(expert) > 1
-        family = f"{expert} ({SOURCE_NAMES[source]})" if is_ambiguous else expert
-        ways = []
-        for name, rule in _PLANE_RULES.items():
-            try:
-                found = fitted(Trial(dataset, expert, source, rule, self.selected.search), validation)
-            except Missing:  # a grid of the authors
-                continue
-            ways.append(Way(name.format(family), found, test, validation, family))
-        return ways
-
-    def _walkthrough(self) -> Section:
-        text = (
-            "One test sample: the probabilities of both experts and the gate, and the prediction without and "
-            "with smoothing (paper, supplement A)."
-        )
-        pictures, missing = [], [] if self._cases() else ["a source of these figures"]
+    def _draw_splits(self) -> Iterator[_Drawing]:
         for dataset in self.selected.datasets:
-            for expert, source in self._cases():
-                drawn, needs = self._draw(
-                    f"walkthrough-{dataset}-{expert}",
-                    partial(draw_walkthrough, self.runner, dataset, expert, source, row=self.sample),
-                    f"{dataset}, {expert}, from {source}",
-                )
-                missing += needs
-                pictures += drawn
-                if drawn:
-                    break  # one source is enough
-        return Section("walkthrough", PARTS["walkthrough"], text, pictures=pictures, missing=missing)
-
-    def _splits(self) -> Section:
-        pictures, missing = [], []
-        for dataset in self.selected.datasets:
-            drawn, needs = self._draw(
-                f"splits-{dataset}", partial(draw_splits, self.runner, dataset), f"Splits of {dataset}"
-            )
-            pictures += drawn
-            missing += needs
-        text = "Classes by samples, from the real split (paper, figure 4)."
-        return Section("splits", PARTS["splits"], text, pictures=pictures, missing=missing)
+            draw = partial(draw_splits, self.runner, dataset)
+            yield dataset, f"splits-{dataset}", f"Splits of {dataset}", draw
 
 
 # --- figures ---

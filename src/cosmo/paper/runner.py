@@ -280,11 +280,6 @@ class Runner:
             self._outputs[case] = found
         return self._outputs[case]
 
-    @property
-    def cases(self) -> list[Case]:
-        """The cases whose outputs were computed so far."""
-        return list(self._outputs)
-
     def _training(self, case: Case) -> Training:
         dataset, name, _ = case
         unseen = make_unseen_expert(EXPERTS[name])

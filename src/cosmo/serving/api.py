@@ -23,9 +23,8 @@ from cosmo import __version__
 from cosmo.classifier.rejection import UNKNOWN
 from cosmo.io.model import Model
 from cosmo.io.predict import kind_of
-from cosmo.serving.access import BearerAccess
 from cosmo.serving.model import ServedModel
-from cosmo.serving.server import add_error_handlers, limit_body
+from cosmo.serving.server import BearerAccess, add_error_handlers, limit_body
 
 logger = logging.getLogger(__name__)
 

@@ -109,7 +109,7 @@ _WAYS = {
 _COMPARISON_COLUMNS = ("method", "", "T1", "ts", "tr", "H", "AUSUC", "CPU s", "T1*", "ts / tr / H*", "AUSUC*")
 
 
-def comparison_table(frame: pd.DataFrame, title: str, left_out: Mapping[str, str]) -> TextTable:
+def comparison_table(frame: pd.DataFrame, title: str, left_out: Mapping[str, str] | None = None) -> TextTable:
     """Return the table of `cosmo.evaluation.compare.compare`; `left_out` has reasons by method."""
     is_first = frame["method"] != frame["method"].shift()
     rows = [
@@ -120,7 +120,7 @@ def comparison_table(frame: pd.DataFrame, title: str, left_out: Mapping[str, str
         for method, group in frame.groupby("method", sort=False)["note"]
         if any(group)
     ]
-    notes += [f"{method}: left out. {reason}" for method, reason in left_out.items()]
+    notes += [f"{method}: left out. {reason}" for method, reason in (left_out or {}).items()]
     return TextTable(title, _COMPARISON_COLUMNS, rows, notes, "ll" + "r" * (len(_COMPARISON_COLUMNS) - 2))
 
 

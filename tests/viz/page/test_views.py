@@ -21,8 +21,7 @@ from cosmo.evaluation.run import summarise
 from cosmo.experts import DAP, ESZSL, make_seen_expert
 from cosmo.io.model import Model, fit_model
 from cosmo.viz import page as module
-from cosmo.viz.page import comparison_view, experiment_view, model_view, paper_view
-from cosmo.viz.page.sets import Way
+from cosmo.viz.page import comparison_view, experiment_view, model_view
 
 
 class Letters(Encoder):
@@ -325,17 +324,3 @@ class TestComparison:
         for _, row in table.iterrows():
             assert row["note"] in compared["sets"][0]["tables"][0]["note"]
         assert "NaN" not in json_of(compared)
-
-
-def test_paper(experiment):
-    ways = [Way(name, rule, experiment.test) for name, rule in experiment.fitted.items()]
-    sets = [
-        {"name": name, "ways": ways, "main": ways[-1], "classes": experiment.test.classes}
-        for name in ("A", "B")
-    ]
-    view = paper_view(sets, "cosmo paper planes")
-    assert [one["name"] for one in view["sets"]] == ["A", "B"]
-    assert "`cosmo paper planes`" in view["lead"]
-    (table,) = view["sets"][0]["tables"]
-    expected = experiment.table()[["Acc_ts", "Acc_tr", "Acc_H", "AUSUC"]].iloc[:-1]
-    np.testing.assert_allclose([row[1:] for row in table["rows"]], expected, atol=1e-6)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cosmo.serving.access import allowed_hosts, is_loopback
+from cosmo.serving.server import allowed_hosts, is_loopback
 
 EVERYWHERE = {
     "x-content-type-options": "nosniff",

@@ -24,9 +24,14 @@ from cosmo.classifier._cosmo import Cosmo
 from cosmo.classifier.combinations import GatedMixture
 from cosmo.classifier.ways import CalibratedStacking
 from cosmo.evaluation.compare import CandidateResult
-from cosmo.evaluation.evaluate import ModelEvaluation, class_table, confusion_table, plain_words
+from cosmo.evaluation.evaluate import (
+    ModelEvaluation,
+    UnknownEvaluation,
+    class_table,
+    confusion_table,
+    plain_words,
+)
 from cosmo.evaluation.run import CALIBRATED, Experiment
-from cosmo.evaluation.unknown import UnknownEvaluation
 from cosmo.io.model import Model
 from cosmo.io.model_file import card_text
 from cosmo.mixture.outputs import OutputsSummary
@@ -42,8 +47,6 @@ from cosmo.viz.page.sets import (
     INTERVALS,
     Way,
     as_percent,
-    comparison_table,
-    curves_table,
     dataset_samples,
     item_kind,
     item_samples,
@@ -52,8 +55,21 @@ from cosmo.viz.page.sets import (
     set_view,
     way_name,
 )
-from cosmo.viz.text import accuracy_table, confusions_table, run_table, summary_table
+from cosmo.viz.text import (
+    MEASURES,
+    accuracy_table,
+    comparison_table,
+    confusions_table,
+    run_table,
+    summary_table,
+)
 
+_COMPARISON_NOTES = (
+    MEASURES,
+    f"T1: unseen samples among unseen classes. {INTERVALS}",
+    "CPU s: choosing parameters and training, both stages. Figures with a star are published ones, on other "
+    "features (ResNet-101): compare only the order and the rough size.",
+)
 MAX_SAMPLES = 20_000  # of an evaluation; a page with more is slow to open
 
 
@@ -315,7 +331,7 @@ def comparison_view(
                 methods[0].test.classes,
                 main=next(way for way in ways if way.combination is best.fitted["COSMO"]),
                 facts=[("descriptions", descriptions), ("methods", ", ".join(one.name for one in methods))],
-                tables=[comparison_table(table)],
+                tables=[comparison_table(table, "All methods, on test").page(*_COMPARISON_NOTES)],
                 points=published_points(table),
             )
         )
@@ -325,14 +341,6 @@ def comparison_view(
         "that has the best Acc_H on validation."
     )
     return _view("comparison", f"Comparison of methods on {name}", lead, arrays, sets)
-
-
-def paper_view(sets: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]:
-    """Return the view of the paper's planes; `sets` are arguments of `set_view` after `arrays`."""
-    arrays = Arrays()
-    lead = f"The seen-unseen planes of the paper, by `{command}`; its tables and figures are in paper.html."
-    shown = [set_view(arrays, **{"tables": [curves_table(one["ways"])], **one}) for one in sets]
-    return _view("paper", "COSMO: the paper's planes", f"{lead} {CHOSEN}", arrays, shown)
 
 
 def _view(kind: str, title: str, lead: str, arrays: Arrays, sets: list[dict[str, Any]]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from cosmo.data.images import read_image
 
 FORMAT = 1
 MAX_THUMBNAILS = 600  # of image files
-_KINDS = ("run", "evaluation", "comparison", "paper", "studio")
+_KINDS = ("run", "evaluation", "comparison", "studio")
 _MAX_VIEW_BYTES = 200_000_000  # decompressed
 _MAX_PIXEL_BYTES = 2_600_000  # of image arrays, so that a page stays well below 5 MB
 _SIDE = 64  # pixels of a thumbnail

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cosmo.classifier.combinations import Combination, GatedMixture, Outputs
 from cosmo.data import GZSLDataset
 from cosmo.data.splits import gating_split
-from cosmo.evaluation.unknown import UnknownEvaluation
+from cosmo.evaluation.evaluate import UnknownEvaluation
 from cosmo.gates import ConfidenceGate, Gate
 from cosmo.gates.calibrated import CalibratedGate
 from cosmo.io.model import Model
@@ -25,14 +25,11 @@ from cosmo.mixture.confidences import CONFIDENCES
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.mixture.smoothing import gate_belief
 from cosmo.viz.page.render import Arrays, atlas_of_arrays, atlas_of_files, to_json_value
-from cosmo.viz.text import MEASURES, Cell, TextTable
 
 _TOP = 5  # classes of each expert in a walk-through
 _MAX_CHARACTERS = 400  # of a text
 CHOSEN = "Operating points were chosen on held-out training data; the test set was opened once."
 INTERVALS = "Intervals (95 %) resample rows within classes."
-
-Table = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,36 +266,6 @@ def as_percent(share: float | None) -> str:
     return "unknown" if share is None else f"{100 * share:.1f} %"
 
 
-def comparison_table(table: pd.DataFrame) -> Table:
-    """Return the table of `cosmo.evaluation.compare.compare`, with published figures."""
-    measures = {"T1": "t1", "Acc_ts": "acc_ts", "Acc_tr": "acc_tr", "Acc_H": "acc_h", "AUSUC": "ausuc"}
-    columns = ["method", "way", *measures, "Acc_H, 95 %", "AUSUC, 95 %", "CPU s"]
-    rows = [
-        [
-            row["method"],
-            row["way"],
-            *row[list(measures.values())],
-            *(f"{row[f'{key}_low']:.1f} – {row[f'{key}_high']:.1f}" for key in ("acc_h", "ausuc")),
-            row["cpu_seconds"],
-            *row[[f"published_{key}" for key in measures.values()]],
-        ]
-        for _, row in table.iterrows()
-    ]
-    published = dict.fromkeys(
-        f"{row['method']}, {row['way']}: {row['note']}." for _, row in table.iterrows() if row["note"]
-    )
-    notes = [
-        MEASURES,
-        "T1: unseen samples among unseen classes.",
-        INTERVALS,
-        "CPU s: choosing parameters and training, both stages. Published figures are on other features "
-        "(ResNet-101), so only order and rough size compare.",
-        *published,
-    ]
-    columns += [f"{name} published" for name in measures]
-    return TextTable("All methods, on test", columns, rows, notes).page()
-
-
 def way_name(method: str, way: str) -> str:
     """Return the name of a way of combining a method, such as "LAGO + COSMO"."""
     return method if way == "alone" else f"{method} + {way}"
@@ -316,17 +283,6 @@ def published_points(table: pd.DataFrame) -> list[dict[str, Any]]:
         }
         for _, row in known.iterrows()
     ]
-
-
-def curves_table(ways: Sequence[Way]) -> Table:
-    """Return the accuracies at the chosen operating points."""
-    rows: list[list[Cell]] = []
-    for way in ways:
-        curve = way.combination.curve(way.outputs)
-        at = curve.at(way.combination.operating_point_.threshold)
-        rows.append([way.name, *(float(100 * value) for value in (*at, curve.area))])
-    columns = ["method", "Acc_ts", "Acc_tr", "Acc_H", "AUSUC"]
-    return TextTable("At the chosen points, on test", columns, rows, [MEASURES]).page()
 
 
 def dataset_samples(data: GZSLDataset, rows: NDArray[np.intp]) -> dict[str, Any]:

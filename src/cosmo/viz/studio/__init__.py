@@ -19,8 +19,7 @@ from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from cosmo.serving.access import Authentication, allowed_hosts
-from cosmo.serving.server import add_error_handlers, limit_body, run_server
+from cosmo.serving.server import Authentication, add_error_handlers, allowed_hosts, limit_body, run_server
 from cosmo.viz.page.render import content_security_policy
 from cosmo.viz.studio.live import LiveModel
 

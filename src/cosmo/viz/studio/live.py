@@ -23,8 +23,7 @@ from cosmo.classifier.explain import explain
 from cosmo.data.dataset import ItemError
 from cosmo.data.tables import match_labels
 from cosmo.encoders import Encoder
-from cosmo.evaluation.evaluate import ModelEvaluation, evaluate_model
-from cosmo.evaluation.unknown import UnknownEvaluation, evaluate_unknown
+from cosmo.evaluation.evaluate import ModelEvaluation, UnknownEvaluation, evaluate_model, evaluate_unknown
 from cosmo.io.discover import discover
 from cosmo.io.model import Model
 from cosmo.io.predict import kind_of

@@ -1,52 +1,62 @@
-"""`cosmo check`: problems in the data before training."""
+"""`cosmo init` and `cosmo check`: an example project, and problems in data before training."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
+from pathlib import Path
 
 import pandas as pd
 from rich.text import Text
 
-from cosmo.cli._options import add_project_options, add_quiet, load_project, make_parser
-from cosmo.cli._progress import PlainConsole, progress
+from cosmo.cli import _options
+from cosmo.cli._output import PlainConsole, progress
 from cosmo.data.check import Finding, find_problems
 from cosmo.data.samples import ProjectData
-
-_EPILOG = """\
-exit status:
-  0 a model can be trained (there may be warnings)   2 it cannot
-
-examples:
-  cosmo check                       the project in this folder
-  cosmo check --classes             with the number of samples of each class
-  cosmo check samples.csv --label species --descriptions species.csv
-  cosmo check pictures --descriptions attributes.csv --test more-pictures
-"""
+from cosmo.io.project import STARTERS, write_starter
 
 _SHOWN = 5  # classes in a line
 _COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
 
 
-def parser() -> argparse.ArgumentParser:
-    options = make_parser(
-        "check",
-        "Check samples and descriptions: missing descriptions, damaged samples, leaks; suggest\n"
-        "an unseen expert. Nothing is trained or written.",
-        _EPILOG,
+def init_parser() -> argparse.ArgumentParser:
+    options = _options.make_parser(
+        "init", kinds="\n".join((f"  {name:<9} {text}" for name, text in STARTERS.items()))
     )
-    add_project_options(options)
-    options.add_argument("--test", metavar="FILE", help="labelled samples that are kept for `cosmo evaluate`")
-    options.add_argument(
-        "--classes", action="store_true", help="list all classes, those of fewest samples first"
-    )
-    options.add_argument("--json", action="store_true", help="print as JSON")
-    add_quiet(options.add_argument, "no progress, and findings only")
+    add = options.add_argument
+    add("folder", nargs="?", default=".", metavar="FOLDER", help="where to write (default: here)")
+    add("--kind", default="features", choices=list(STARTERS), help="(default %(default)s)")
+    _options.add_quiet(add, "print nothing")
     return options
 
 
-def run(args: argparse.Namespace) -> int:
-    project = load_project(args)
+def run_init(args: argparse.Namespace) -> int:
+    names = write_starter(args.kind, args.folder)
+    if args.quiet:
+        return 0
+    print(f"wrote {', '.join(str(Path(args.folder, name)) for name in names)}\n\nnext:")
+    if args.folder != ".":
+        print(f"  cd {shlex.quote(args.folder)}")
+    print("  cosmo check                      summary of the data, problems and leaks")
+    print("  cosmo fit                        train, write model.cosmo")
+    print("  cosmo evaluate model.cosmo       accuracy on the test samples")
+    return 0
+
+
+def check_parser() -> argparse.ArgumentParser:
+    options = _options.make_parser("check")
+    _options.add_project_options(options)
+    options.add_argument("--test", metavar="FILE", help="labelled samples that are kept for `cosmo evaluate`")
+    options.add_argument("--classes", action="store_true",
+        help="list all classes, those of fewest samples first")  # fmt: skip
+    options.add_argument("--json", action="store_true", help="print as JSON")
+    _options.add_quiet(options.add_argument, "no progress, and findings only")
+    return options
+
+
+def run_check(args: argparse.Namespace) -> int:
+    project = _options.load_project(args)
     with progress(quiet=args.quiet) as step:
         step(f"reading {project.samples}")
         data = project.load()

@@ -1,35 +1,42 @@
-"""`cosmo operate`: show or choose the operating point of a model."""
+"""`cosmo show`, `operate` and `export`: the card of a model, its operating point, an ONNX file."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
+from cosmo._core import missing_extras
 from cosmo.cli import _options
-from cosmo.cli._progress import PlainConsole
+from cosmo.cli._output import PlainConsole
+from cosmo.io.model import Model
+from cosmo.io.model_file import card_text, read_card
 from cosmo.viz.text import curve_table
 
-_EPILOG = """\
-Accuracies are those on held-out training samples, so that nothing is chosen on test samples. Nothing is
-trained. The operating point of a calibrated model is the share of samples of unseen classes that it expects.
-The file is replaced in one step unless --out names another one.
 
-examples:
-  cosmo operate model.cosmo                       show the operating point, change nothing
-  cosmo operate model.cosmo --min-seen 0.75       best Acc_H with at least 75 % on seen classes
-  cosmo operate model.cosmo --min-seen 0.75 --confidence 0.95    ... on new samples, with 95 % confidence
-  cosmo operate model.cosmo --min-unseen 0.6 --out careful.cosmo
-  cosmo operate model.cosmo --unseen-share 0.1    a tenth of the samples is expected to be of unseen classes
-  cosmo operate model.cosmo --samples new.csv     estimate that share from unlabelled samples
-  cosmo operate model.cosmo --threshold 0.4       by hand; larger favours unseen classes
-  cosmo operate model.cosmo --best                back to the best Acc_H
-"""
+def show_parser() -> argparse.ArgumentParser:
+    options = _options.make_parser("show")
+    options.add_argument("model", metavar="MODEL", help="file that `cosmo fit` wrote")
+    _options.add_trust(options.add_argument)
+    options.add_argument("--json", action="store_true", help="print as JSON")
+    _options.add_quiet(options.add_argument, "check that the file is complete, print nothing")
+    return options
 
 
-def parser() -> argparse.ArgumentParser:
-    options = _options.make_parser(
-        "operate", "Show or choose the operating point of a model on its seen-unseen curve.", _EPILOG
-    )
+def run_show(args: argparse.Namespace) -> int:
+    card = read_card(args.model)
+    if args.trust or not card["types"]:
+        header = {name: card[name] for name in ("format_version", "package", "versions", "types")}
+        card = header | Model.load(args.model, trusted=args.trust).card()
+    if args.json:
+        print(json.dumps(card, indent=2))
+    elif not args.quiet:
+        print(card_text(card))
+    return 0
+
+
+def operate_parser() -> argparse.ArgumentParser:
+    options = _options.make_parser("operate")
     _options.add_model_option(options)
     add = _options.group(options, "operating point")
     add("--best", action="store_true", help="the point of best Acc_H")
@@ -52,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def run(args: argparse.Namespace) -> int:
+def run_operate(args: argparse.Namespace) -> int:
     def given(*names: str) -> dict[str, float]:
         return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
 
@@ -73,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--out needs a choice, such as --best, --min-seen or --unseen-share")
     if args.samples:
         rows, _ = _options.encode_samples(args, model, _options.load_samples(args, model))
-        estimate = model.cosmo.estimate_share(model.encode(rows))
-        model.cosmo.operate_at(samples=model.encode(rows))
+        estimate = model.cosmo.estimate_share(rows)
+        model.cosmo.operate_at(samples=rows)
     elif is_change:
         model.cosmo.operate_at(**floors, **by_hand)
     point, curve = model.cosmo.operating_point_, model.cosmo.validation_curve_
@@ -103,4 +110,28 @@ def run(args: argparse.Namespace) -> int:
         out = Path(args.out or args.model)
         model.save(out)
         console.print(f"wrote {out}")
+    return 0
+
+
+def export_parser() -> argparse.ArgumentParser:
+    options = _options.make_parser("export")
+    _options.add_model_option(options)
+    options.add_argument("out", metavar="FILE", help="ONNX file to write")
+    _options.add_quiet(options.add_argument, "print nothing")
+    return options
+
+
+def run_export(args: argparse.Namespace) -> int:
+    from cosmo.io.onnx_file import export_onnx, largest_difference
+
+    model = _options.load_model(args)
+    export_onnx(model, args.out)
+    checked = "not compared with the model"
+    if model.exemplars is not None and not missing_extras("onnxruntime"):
+        rows = model.exemplars.rows
+        difference = largest_difference(model, args.out, rows)
+        checked = f"probabilities of {len(rows)} rows differ by at most {difference:.0e}"
+    if not args.quiet:
+        print(f"wrote {args.out}: {len(model.classes)} classes, {model.cosmo.n_features_in_} features")
+        print(checked)
     return 0

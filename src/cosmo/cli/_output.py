@@ -1,18 +1,25 @@
-"""Progress on standard error, and the console that results are printed on."""
+"""What commands print and write: progress on standard error, the console of results, files."""
 
 from __future__ import annotations
 
+import argparse
 import logging
+import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 from rich import progress as bars
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from cosmo._core.files import write_atomic
+from cosmo.io.writers import CsvWriter
 
 if TYPE_CHECKING:
     from cosmo.viz.text import TextTable
@@ -115,3 +122,46 @@ def progress(*, quiet: bool, hidden: str | None = None) -> Iterator[Progress]:
         shown.stop()
         logger.removeHandler(handler)
         logger.setLevel(level)
+
+
+def clip(text: object, most: int = 80) -> str:
+    """Return the first characters of a text."""
+    shown = str(text)
+    return shown if len(shown) <= most else f"{shown[:most]}…"
+
+
+def command_line(parser: argparse.ArgumentParser, words: Iterable[str], options: Mapping[str, Any]) -> str:
+    """Return a command as it is typed; options with their default are left out.
+
+    >>> parser = argparse.ArgumentParser("cosmo gates")
+    >>> _ = parser.add_argument("--seed", default=0)
+    >>> command_line(parser, ["CUB"], {"features": "res50", "roots": False, "seed": 0})
+    'cosmo gates CUB --features res50'
+    """
+    parts = [parser.prog, *words]
+    for name, value in options.items():
+        if value is not None and value is not False and value != parser.get_default(name):
+            values = value if isinstance(value, list) else [] if value is True else [str(value)]
+            parts += [f"--{name}", *map(shlex.quote, values)]
+    return " ".join(parts)
+
+
+def write_csv(path: Path, table: pd.DataFrame) -> None:
+    """Write a table, whose index is left out, in a way that prevents CSV formula injection by its texts."""
+    csv, columns = CsvWriter(), [str(name) for name in table.columns]
+    write_atomic(path, csv.file_content([csv.encode({}, table)], columns))
+
+
+def output_folder(args: argparse.Namespace, suffix: str = "") -> Path:
+    """Return --out, or a folder named after the data set, and create it."""
+    out = Path(args.out or Path("cosmo-runs", Path(args.dataset).resolve().name + suffix))
+    out.mkdir(parents=True, exist_ok=True)
+    return out
+
+
+def check_document(path: str | None) -> None:
+    """Create the folder of --write, or raise if the path is a folder itself."""
+    if path:
+        if Path(path).is_dir():
+            raise ValueError(f"--write {path} is a folder; name a file")
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
