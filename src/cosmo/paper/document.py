@@ -10,14 +10,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pandas as pd
 from markupsafe import Markup, escape
 
 import cosmo
 from cosmo.paper.tables import TABLES
 from cosmo.paper.trials import SOURCES
-from cosmo.viz.text import TextTable
+from cosmo.viz.text import TextTable, fill_template
 
 _METRICS = {
     "acc_ts": "ts",
@@ -135,17 +134,16 @@ def as_html(sections: Sequence[Section], command: str) -> str:
 
 
 def _render(template: str, sections: Sequence[Section], command: str, **more: Any) -> str:
-    environment = jinja2.Environment(
-        autoescape=template.endswith(".html"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {"picture": _data_uri, "emphasis": _emphasis}
-    sources = {SOURCE_NAMES[name]: text for name, text in SOURCES.items()}
-    content = files("cosmo.paper").joinpath(template).read_text("utf-8")
-    shown = {"sections": sections, "command": command, "sources": sources, "introduction": _INTRODUCTION}
-    return environment.from_string(content).render(**shown, version=cosmo.__version__, **more)
+    values = {
+        "sections": sections,
+        "command": command,
+        "emphasis": _emphasis,
+        "data_uri": _data_uri,
+        "sources": {SOURCE_NAMES[name]: text for name, text in SOURCES.items()},
+        "introduction": _INTRODUCTION,
+        "version": cosmo.__version__,
+    }
+    return fill_template(files("cosmo.paper").joinpath(template), **values, **more)
 
 
 def _emphasis(text: str) -> Markup:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any
 
+import jinja2
 import numpy as np
 import pandas as pd
 from scipy.special import expit
@@ -24,6 +27,7 @@ MEASURES = (
     "and a sample may be taken for any class. Acc_H, the balanced score: their harmonic mean. AUSUC: area "
     "under the seen-unseen curve, over all operating points."
 )
+_TEMPLATES = files("cosmo.viz").joinpath("templates")
 _LATEX = {
     "\\": r"\textbackslash ",
     "^": r"\textasciicircum ",
@@ -85,6 +89,17 @@ class TextTable:
         rows = [[round(cell, 6) if isinstance(cell, float) else cell for cell in row] for row in self.rows]
         note = " ".join((*self.notes, *notes))
         return {"title": self.title, "columns": list(self.columns), "rows": rows, "note": note}
+
+
+def fill_template(template: Traversable, **values: Any) -> str:
+    """Return a template of jinja with its values; those of an HTML page are escaped."""
+    environment = jinja2.Environment(
+        autoescape=template.name.endswith(".html"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.from_string(template.read_text("utf-8")).render(**values)
 
 
 def _text(cell: Cell) -> str:
@@ -149,33 +164,16 @@ def _comparison_row(row: pd.Series, is_first: bool) -> list[Cell]:
     ]
 
 
-_COMPARISON = (
-    "Written by `{command}`. Test accuracies (*ts*: unseen classes, *tr*: seen classes, *H*: harmonic mean) "
-    "in percent with 95 % intervals; every choice was made on held-out training data. *alone*: the zero-shot "
-    "expert over all classes; *+ own gate*: with hard novelty detection (CMT*); *+ CS*: with calibrated "
-    "stacking; *+ COSMO*: with the seen expert ({seen}), the confidence-based gate and adaptive smoothing; "
-    "*+ COSMO, calibrated*: by the calibrated method, for experts that are quick to train. "
-    "T1: unseen samples among unseen classes. CPU s: selection of parameters and training, both stages, one "
-    "thread.\n\n"
-    "Columns with a star are **as published, with attributes, on other features** (ResNet-101): compare only "
-    "the order and the rough size."
-)
-
-
 def comparison_document(
     name: str, command: str, seen: str, tables: Mapping[str, TextTable], frames: Mapping[str, pd.DataFrame]
 ) -> str:
     """Return comparisons as Markdown; `tables` and `frames` are by file of descriptions."""
-    parts = [f"# {name}: every method side by side", _COMPARISON.format(command=command, seen=seen)]
-    for descriptions, table in tables.items():
-        minutes = frames[descriptions].drop_duplicates("method")["cpu_seconds"].sum() / 60
-        parts += [
-            f"## {descriptions}",
-            table.markdown(),
-            f"CPU time of all rows: {minutes:.1f} minutes.",
-            "\n".join(f"- {note}" for note in table.notes),
-        ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    minutes = {
+        key: frame.drop_duplicates("method")["cpu_seconds"].sum() / 60 for key, frame in frames.items()
+    }
+    return fill_template(
+        _TEMPLATES / "comparison.md", name=name, command=command, seen=seen, tables=tables, minutes=minutes
+    )
 
 
 _GATE_COLUMNS = {"auc": "AUC", "fpr": "FPR95", "ece": "ECE", "scaled_ece": "scaled", "acc_h": "H"}
@@ -193,18 +191,10 @@ def gate_table(results: Iterable[GateResult], *, descriptions: bool = False) -> 
     return TextTable("Gating-Val (H: GZSL-Val) and test, percent, no smoothing", columns, rows, align=align)
 
 
-_GATES = (
-    "AUC and FPR95 (false positive rate at 95 % true positives, where seen is positive) on Gating-Val and on "
-    'test; ECE: expected calibration error of the score as a probability of "seen" on Gating-Val, and '
-    'after scaling fitted on Gating-Train ("scaled"); H: Acc_H of the soft combination without smoothing, on '
-    "GZSL-Val, where its threshold was chosen, and on test. Percent."
-)
-
-
 def gate_document(name: str, command: str, results: Sequence[GateResult]) -> str:
     """Return a comparison of gates as Markdown."""
-    table = gate_table(results, descriptions=True).markdown()
-    return "\n\n".join([f"# {name}: gates", f"Written by `{command}`.", _GATES, table]) + "\n"
+    table = gate_table(results, descriptions=True)
+    return fill_template(_TEMPLATES / "gates.md", name=name, command=command, table=table)
 
 
 def run_table(experiment: Experiment) -> TextTable:

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-import jinja2
 import numpy as np
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
@@ -24,6 +23,7 @@ from PIL import Image, ImageOps
 from cosmo.data import DataError
 from cosmo.data.dataset import ItemError
 from cosmo.data.images import read_image
+from cosmo.viz.text import fill_template
 
 FORMAT = 1
 MAX_THUMBNAILS = 600  # of image files
@@ -42,9 +42,8 @@ def render_page(view: Mapping[str, Any], *, live: Mapping[str, Any] | None = Non
     behind the page, None for a file.
     """
     style, script = _assets()
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    template = environment.from_string(_STATIC.joinpath("page.html").read_text("utf-8"))
-    return template.render(
+    return fill_template(
+        _STATIC / "page.html",
         title=view["title"],
         style=Markup(style),
         script=Markup(script),
