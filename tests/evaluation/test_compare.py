@@ -53,14 +53,6 @@ def table(candidates, folder):
 
 
 class TestTable:
-    def test_rows(self, table):
-        assert list(zip(table["method"], table["way"], strict=True)) == [
-            (method, way)
-            for method in ("first", "second", "third")
-            for way in ("alone", "CS", "COSMO", "calibrated")
-        ]
-        assert table.index.equals(pd.RangeIndex(12))
-
     def test_columns(self, table):
         measured = [name + end for name in MEASURES for end in ("", "_low", "_high")]
         published = [f"published_{name}" for name in PUBLISHED]

@@ -1,8 +1,6 @@
 import pandas as pd
 import pytest
 
-import cosmo.paper.runner as module
-from cosmo._core import MissingExtra
 from cosmo._core.cache import Cache
 from cosmo.classifier.ways import WAYS
 from cosmo.evaluation.compare import published_numbers
@@ -183,11 +181,3 @@ class TestFill:
         assert needs.to_dict() == {"ESZSL": "", "COSMO + ESZSL": grid, "COSMO + ESZSL, calibrated": ""}
         assert list(frame.drop_duplicates("row")["search"]) == ["authors", "authors", "exact"]
         assert frame["published"].isna().all()
-
-    def test_without_torch(self, runner, monkeypatch):
-        def absent(module):
-            raise MissingExtra("networks take PyTorch")
-
-        monkeypatch.setattr(module, "require", absent)
-        frame = fill("main", runner, Selection(["CUB"], experts=["DEM"]))
-        assert {*frame["missing"]} == {"networks take PyTorch"}

@@ -3,11 +3,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from cosmo.classifier.ways import WAYS
-from cosmo.metrics.accuracy import gzsl_scores
 from cosmo.paper.trials import (
     AUTHORS_GRIDS,
     STACKING_CONSTANTS,
-    Missing,
     Trial,
     fitted,
     measure,
@@ -42,31 +40,16 @@ class TestMeasure:
         for dataset in AUTHORS_GRIDS:
             assert height("exact", dataset) >= height("authors", dataset) - 1e-9
 
-    @pytest.mark.parametrize("seed", range(3))
-    @pytest.mark.parametrize("rule", ["alone", "CS", "COSMO"])
+    @pytest.mark.parametrize("seed", range(2))
+    @pytest.mark.parametrize("rule", ["alone", "CS", *GATED])
     def test_values_lie_in_their_intervals(self, random_outputs, rule, seed):
         found = measure(trial(rule), random_outputs(seed), random_outputs(seed + 100))
         names = [name for name in found if f"{name}_low" in found]
         assert {*names} - {"auc", "fpr"} == {"acc_ts", "acc_tr", "acc_h", "ausuc", "val_acc_h"}
-        assert ("auc" in names) == (rule == "COSMO")
+        assert ("auc" in names) == (rule in GATED)
         for name in names:
             assert 0 <= found[f"{name}_low"] <= found[name] <= found[f"{name}_high"] <= 100, name
         assert found["acc_h_low"] < found["acc_h_high"]
-
-    def test_alone_is_the_argmax(self, random_outputs):
-        validation, test = random_outputs(0), random_outputs(1)
-        found = measure(trial("alone"), validation, test)
-        guess = np.where(
-            test.stacking_seen >= test.stacking_unseen,
-            test.stacking_choice,
-            test.n_seen + test.unseen.argmax(axis=1),
-        )
-        expected = gzsl_scores(
-            test.labels, guess, range(test.n_seen), range(test.n_seen, test.n_seen + test.n_unseen)
-        )
-        assert [found[name] for name in ("acc_ts", "acc_tr", "acc_h")] == pytest.approx(
-            [100 * value for value in expected]
-        )
 
     def test_gate_on_gating_val(self, random_outputs):
         validation = random_outputs(2)
@@ -107,14 +90,3 @@ class TestMeasure:
                 for search in ("exact", "textbook")
             ]
             assert (not np.allclose(*score)) == differs
-
-    @pytest.mark.parametrize("rule", ["COSMO", "Independent-Hard"])
-    def test_no_grid_was_published(self, random_outputs, rule):
-        with pytest.raises(Missing, match="^a published grid for glyphs$"):
-            measure(trial(rule, "authors", "glyphs"), random_outputs(0), random_outputs(1))
-
-    @pytest.mark.parametrize("rule", GATED)
-    def test_every_rule_can_be_measured(self, random_outputs, rule):
-        found = measure(trial(rule), random_outputs(0), random_outputs(1))
-        assert found["acc_h"] > 0
-        assert all(np.isfinite(value) for value in found.values())

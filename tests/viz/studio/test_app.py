@@ -8,6 +8,8 @@ import zlib
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from scipy.special import expit
 
 import cosmo
@@ -264,3 +266,24 @@ class TestOperate:
         found = decompress(browser.get("/api/view").text)
         assert found["sets"] == view["sets"]
         assert "the charts show the one of the run" in found["lead"]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=7) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+fields = st.sampled_from(["features", "name", "values", "text", "description", "x"])
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    path=st.sampled_from([PREDICT, PREVIEW]),
+    body=st.binary(max_size=60) | json_values | st.dictionaries(fields, json_values),
+)
+def test_any_body(browser, path, body):
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    headers = browser.headers(**{"Content-Type": "application/json"})
+    answer = browser.post(path, content=content, headers=headers)
+    assert answer.status_code in (200, 400, 413, 422)
+    assert answer.status_code == 200 or error_of(answer, answer.status_code)
