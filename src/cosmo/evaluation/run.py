@@ -300,20 +300,11 @@ def summarise(experiments: Sequence[Experiment]) -> pd.DataFrame:
     """
     if len(experiments) < 2:
         raise ValueError("intervals over repetitions need at least two of them")
-    tables = [experiment.table() for experiment in experiments]
+    tables = [experiment.table()[["Acc_ts", "Acc_tr", "Acc_H", "AUSUC"]] for experiment in experiments]
     factor = stats.t.ppf(0.975, len(tables) - 1) / np.sqrt(len(tables))
-
-    def spread(frames: list[pd.DataFrame]) -> tuple[pd.DataFrame, pd.DataFrame]:
-        stacked = np.stack([frame.to_numpy() for frame in frames])
-        like = frames[0]
-        mean = pd.DataFrame(stacked.mean(axis=0), index=like.index, columns=like.columns)
-        half = pd.DataFrame(factor * stacked.std(axis=0, ddof=1), index=like.index, columns=like.columns)
-        return mean, half
-
-    measured = [table[["Acc_ts", "Acc_tr", "Acc_H", "AUSUC"]] for table in tables]
-    mean, half = spread(measured)
-    lead, lead_half = spread([table.iloc[-1] - table for table in measured])
-    return pd.concat(
-        {"mean": mean, "±": half, "lead": lead[["Acc_H", "AUSUC"]], "lead ±": lead_half[["Acc_H", "AUSUC"]]},
-        axis=1,
-    )
+    leads = [(table.iloc[-1] - table)[["Acc_H", "AUSUC"]] for table in tables]
+    parts: dict[str, pd.DataFrame] = {}
+    for name, half, frames in (("mean", "±", tables), ("lead", "lead ±", leads)):
+        rows = pd.concat(frames).groupby(level=0, sort=False)
+        parts |= {name: rows.mean(), half: factor * rows.std()}
+    return pd.concat(parts, axis=1)

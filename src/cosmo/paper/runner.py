@@ -144,22 +144,11 @@ def _dataset_files(root: Path, name: str, features: str | None) -> Holding:
 
 
 EXPERTS = {
-    "ESZSL": "eszsl",
-    "SJE": "sje",
-    "DeViSE": "devise",
-    "SynC": "sync",
-    "ALE": "ale",
-    "DEM": "dem",
-    "Kernel": "kernel",
-    "ICINESS": "iciness",
-    "TRIPLE": "triple",
-    "RN": "rn",
-    "SE-GZSL": "se-gzsl",
-    "f-CLSWGAN": "f-clswgan",
-    "cycle-(U)WGAN": "cycle-uwgan",
-    "CMT": "cmt",
-    "DCN": "dcn",
-    "LAGO": "lago",
+    name: name.lower().replace("(u)", "u")
+    for name in (
+        *("ESZSL", "SJE", "DeViSE", "SynC", "ALE", "DEM", "Kernel", "ICINESS", "TRIPLE", "RN", "SE-GZSL"),
+        *("f-CLSWGAN", "cycle-(U)WGAN", "CMT", "DCN", "LAGO"),
+    )
 }
 """Our expert for each method of the paper."""
 

@@ -63,23 +63,15 @@ def published_points(dataset: str, *, leave_out: Iterable[str] = ()) -> list[Pub
 
     Methods with a printed Acc_H only are missing.
     """
+    name = "AWA" if dataset == "AWA1" else dataset
     numbers = published_numbers()
-    numbers = numbers[
-        (numbers["table"] == "main")
-        & (numbers["dataset"] == ("AWA" if dataset == "AWA1" else dataset))
-        & numbers["kind"].isin(get_args(Kind))
-        & ~numbers["method"].isin(list(leave_out))
-    ]
-    values = numbers["corrected"].fillna(numbers["value"])
-    metrics: dict[tuple[str, Kind], dict[str, float]] = {}
-    keys = numbers[["method", "kind", "metric"]].to_numpy()
-    for (method, kind, metric), value in zip(keys, values, strict=True):
-        metrics.setdefault((method, kind), {})[metric] = round(value / 100, 6)
-    return [
-        PublishedPoint(method, one["acc_ts"], one["acc_tr"], kind)
-        for (method, kind), one in metrics.items()
-        if {"acc_ts", "acc_tr"} <= one.keys()
-    ]
+    numbers = numbers[(numbers["table"] == "main") & (numbers["dataset"] == name)]
+    numbers = numbers[numbers["kind"].isin(get_args(Kind)) & ~numbers["method"].isin(list(leave_out))]
+    numbers["value"] = (numbers["corrected"].fillna(numbers["value"]) / 100).round(6)
+    keys = ["method", "kind"]
+    wide = numbers.pivot_table(index=keys, columns="metric", values="value", sort=False)
+    known = wide.reindex(columns=["acc_ts", "acc_tr"]).dropna().reset_index()
+    return [PublishedPoint(*one) for one in known[["method", "acc_ts", "acc_tr", "kind"]].to_numpy()]
 
 
 def plot_planes(panels: Sequence[PlanePanel]) -> Figure:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -82,15 +83,6 @@ def plot_reliability(curves: Mapping[str, Calibration], *, title: str = "") -> F
     return figure
 
 
-class _Steps(NamedTuple):
-    """Distributions of one sample: over seen, unseen and all classes."""
-
-    seen: NDArray[np.float64]
-    unseen: NDArray[np.float64]
-    p_unseen: float
-    result: NDArray[np.float64]
-
-
 def plot_walkthrough(
     explanation: Explanation,
     i: int = 0,
@@ -137,38 +129,30 @@ def _draw_product(places: NDArray[Any], drawing: _Drawing, explanation: Explanat
 
 
 def _draw_stages(
-    places: NDArray[Any], drawing: _Drawing, explanation: Explanation, i: int, other: Explanation | None
+    places: NDArray[Any], drawing: _Drawing, one: Explanation, i: int, other: Explanation | None
 ) -> None:
     """Draw three rows: experts and gate, without smoothing, with smoothing."""
-    plain, smoothed = _without_smoothing(explanation, i, other), _steps(explanation, i)
-    seen = explanation.seen[i], plain.seen, smoothed.seen
-    unseen = explanation.unseen[i], plain.unseen, smoothed.unseen
+    plain = _without_smoothing(one) if other is None else other
+    seen = one.seen[i], plain.smoothed_seen[i], one.smoothed_seen[i]
+    unseen = one.unseen[i], plain.smoothed_unseen[i], one.smoothed_unseen[i]
     for column, classes, values, domain in (
-        (0, explanation.seen_classes, seen, "seen"),
-        (1, explanation.unseen_classes, unseen, "unseen"),
+        (0, one.seen_classes, seen, "seen"),
+        (1, one.unseen_classes, unseen, "unseen"),
     ):
         letter = domain[0].upper()
         titles = f"{domain} expert, p(y,{letter})", f"p(y|{letter})", f"smoothed, p'(y|{letter})"
         drawing.column(places[:, column], classes, values, titles)
-    _draw_gate(places[0, 2], smoothed.p_unseen, None if other is None else plain.p_unseen)
-    drawing.answers(places[1:, 2], [plain.result, smoothed.result])
+    _draw_gate(places[0, 2], float(one.p_unseen[i]), None if other is None else float(plain.p_unseen[i]))
+    drawing.answers(places[1:, 2], [plain.proba[i], one.proba[i]])
     names = ("(a) experts\nand gate", "(b) without\nsmoothing", "(c) with\nsmoothing")
     for axes, name in zip(places[:, 0], names, strict=True):
         axes.set_ylabel(name, fontsize=9, fontweight="bold", labelpad=8)
 
 
-def _steps(explanation: Explanation, i: int) -> _Steps:
-    one = explanation
-    return _Steps(one.smoothed_seen[i], one.smoothed_unseen[i], float(one.p_unseen[i]), one.proba[i])
-
-
-def _without_smoothing(explanation: Explanation, i: int, other: Explanation | None) -> _Steps:
-    if other is not None:
-        return _steps(other, i)
-    row = [i]
-    seen, unseen = conditional(explanation.seen[row]), conditional(explanation.unseen[row])
-    p_unseen = explanation.p_unseen[row]
-    return _Steps(seen[0], unseen[0], float(p_unseen[0]), total_probability(seen, unseen, p_unseen)[0])
+def _without_smoothing(one: Explanation) -> Explanation:
+    seen, unseen = conditional(one.seen), conditional(one.unseen)
+    proba = total_probability(seen, unseen, one.p_unseen)
+    return replace(one, smoothed_seen=seen, smoothed_unseen=unseen, proba=proba)
 
 
 class _Drawing:
