@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from cosmo.data import DataError, load_glyphs
-from cosmo.data.splits import PUBLISHED_SEEDS
 from cosmo.paper.runner import DATASETS, Holding, find_inputs
 from cosmo.paper.trials import Missing
 
@@ -53,11 +52,6 @@ class TestHolding:
         assert found.name == "CUB"
         np.testing.assert_allclose(holding.dataset(recorded=True).descriptions, found.descriptions)
 
-    def test_names_and_seeds(self):
-        assert Holding("CUB").seed == PUBLISHED_SEEDS["CUB"]
-        assert Holding("glyphs").seed == 0
-        assert [Holding(name).published_name for name in ("AWA1", "CUB")] == ["AWA", "CUB"]
-
     def test_split_without_features(self, release, data):
         labels, split = find_inputs(release)["AWA1"].split()
         assert labels.equals(data.labels)
@@ -72,17 +66,6 @@ class TestHolding:
 
 
 class TestMissing:
-    def test_a_data_set(self, release):
-        sun = find_inputs(release)["SUN"]
-        with pytest.raises(Missing, match=r"^features of SUN: xlsa17/SUN/res101\.mat$"):
-            sun.dataset()
-        with pytest.raises(Missing, match=r"^splits of SUN: xlsa17/SUN/att_splits\.mat$"):
-            sun.split()
-        with pytest.raises(Missing, match=r"^published predictions of f-CLSWGAN: predictions/fCLSWGAN/SUN/$"):
-            sun.published_predictions("f-CLSWGAN")
-        with pytest.raises(Missing, match=r"^features of AWA1: xlsa17/AWA1/res101\.mat$"):
-            find_inputs(release)["AWA1"].dataset()
-
     def test_single_files(self, own_release):
         (own_release / "xlsa17" / "AWA1" / "labels.mat").unlink()
         (own_release / "predictions" / "LAGO" / "CUB" / "rows_val.npz").unlink()

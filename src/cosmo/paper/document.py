@@ -15,28 +15,10 @@ from markupsafe import Markup, escape
 
 import cosmo
 from cosmo.paper.tables import TABLES
-from cosmo.paper.trials import SOURCES
+from cosmo.paper.trials import CONTENT, SOURCES
 from cosmo.viz.text import TextTable, fill_template
 
-_METRICS = {
-    "acc_ts": "ts",
-    "acc_tr": "tr",
-    "acc_h": "H",
-    "ausuc": "AUSUC",
-    "val_acc_h": "H on GZSL-Val",
-    "auc": "AUC",
-    "fpr": "FPR95",
-}
-SOURCE_NAMES = {
-    "predictions": "the authors' predictions",
-    "features": "our features",
-    "scores": "scores alone",
-}
-_INTRODUCTION = (
-    "*Published*: the paper's figures, misprints corrected (see the notes). Ours are in percent with 95 % "
-    "bootstrap intervals over rows; Δ is ours minus published. Every choice was made on held-out training "
-    "data. Sources:"
-)
+_METRICS, SOURCE_NAMES = CONTENT["metrics"], CONTENT["source_names"]
 
 
 @dataclass(frozen=True)
@@ -140,7 +122,7 @@ def _render(template: str, sections: Sequence[Section], command: str, **more: An
         "emphasis": _emphasis,
         "data_uri": _data_uri,
         "sources": {SOURCE_NAMES[name]: text for name, text in SOURCES.items()},
-        "introduction": _INTRODUCTION,
+        "introduction": CONTENT["introduction"],
         "version": cosmo.__version__,
     }
     return fill_template(files("cosmo.paper").joinpath(template), **values, **more)

@@ -23,31 +23,19 @@ from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.paper.document import Picture, Section, findings, text_tables
 from cosmo.paper.runner import Runner
 from cosmo.paper.tables import TABLES, Selection, fill, trials
-from cosmo.paper.trials import Missing, Source, Trial, fitted
+from cosmo.paper.trials import CONTENT, Missing, Source, Trial, fitted
 from cosmo.viz.plots import save_figure
 from cosmo.viz.plots.plane import PlanePanel, plot_planes, published_points
 from cosmo.viz.plots.walkthrough import plot_hold_out, plot_walkthrough
 
 logger = logging.getLogger(__name__)
 
-PARTS = {
-    **{name: table.title for name, table in TABLES.items()},
-    "planes": "Seen-unseen planes",
-    "walkthrough": "A walk through one decision",
-    "splits": "Cross-validation splits",
-}
+_FIGURES = CONTENT["figures"]
+PARTS = {name: part["title"] for name, part in (CONTENT["tables"] | _FIGURES).items()}
 _PLANE_RULES = {"COSMO + {}": "COSMO", "CS + {}": "CS", "{}": "alone"}
 # Published points that the curves of an expert replace.
 _REPLACED_POINTS = {"LAGO": ("LAGO", "CS + LAGO"), "f-CLSWGAN": ("f-CLSWGAN*",)}
 
-
-_TEXTS = {
-    "planes": "Lines: exact curves. Squares: operating points chosen on GZSL-Val. Triangles and crosses: "
-    "published figures of non-generative and generative methods (paper, figure 3, supplement).",
-    "walkthrough": "One test sample: the probabilities of both experts and the gate, and the prediction "
-    "without and with smoothing (paper, supplement A).",
-    "splits": "Classes by samples, from the real split (paper, figure 4).",
-}
 _Drawing = tuple[str, str, str, Callable[[], Figure]]
 """Key, of which the first that can be drawn is enough; file, caption and function."""
 
@@ -111,7 +99,9 @@ class Reproduction:
                 pictures[key] = Picture(path, caption)
             except (Missing, MissingExtra) as error:
                 missing.append(str(error))
-        return Section(name, PARTS[name], _TEXTS[name], pictures=[*pictures.values()], missing=missing)
+        return Section(
+            name, PARTS[name], _FIGURES[name]["text"], pictures=[*pictures.values()], missing=missing
+        )
 
     def _cases(self) -> list[tuple[str, Source]]:
         """Return expert and source of each figure, published predictions first."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from itertools import product
 
 import pandas as pd
@@ -13,7 +11,7 @@ import pandas as pd
 from cosmo._core import MissingExtra
 from cosmo.evaluation.compare import published_numbers
 from cosmo.paper.runner import Runner
-from cosmo.paper.trials import Missing, Search, Source, Trial
+from cosmo.paper.trials import CONTENT, Missing, Search, Source, Trial
 
 _COLUMNS = [
     *("table", "dataset", "expert", "row", "source", "search", "metric"),
@@ -53,15 +51,10 @@ class PaperTable:
     experts: Sequence[str] = ()
 
 
-def _read_tables() -> dict[str, PaperTable]:
-    content = tomllib.loads(files("cosmo.paper").joinpath("tables.toml").read_text("utf-8"))
-    return {
-        name: PaperTable(**{**entry, "rows": tuple(Row(**row) for row in entry["rows"])})
-        for name, entry in content.items()
-    }
-
-
-TABLES = _read_tables()
+TABLES = {
+    name: PaperTable(**{**entry, "rows": tuple(Row(**row) for row in entry["rows"])})
+    for name, entry in CONTENT["tables"].items()
+}
 """The paper's tables, and two that explain them."""
 
 

@@ -6,7 +6,9 @@ validation (`resample_thresholds`); the exact search needs no grid.
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
@@ -28,6 +30,9 @@ from cosmo.metrics.accuracy import (
     zsl_accuracy,
 )
 from cosmo.mixture.outputs import ExpertOutputs
+
+CONTENT = tomllib.loads(files("cosmo.paper").joinpath("content.toml").read_text("utf-8"))
+"""Words, tables and figures of the document."""
 
 
 class Missing(LookupError):
@@ -135,18 +140,9 @@ def grid_search(
 
 
 Source = Literal["predictions", "features", "scores"]
-SOURCES = {
-    "predictions": "the authors' predictions of the zero-shot expert, and a seen expert trained here",
-    "features": "both experts trained here",
-    "scores": "the authors' predictions alone: their columns of seen classes replace the seen expert",
-}
+SOURCES: dict[str, str] = CONTENT["sources"]
 Search = Literal["exact", "authors", "textbook"]
-SEARCHES = {
-    "exact": "every threshold",
-    "authors": "the authors' grids, coarse then fine; AUSUC from the points of the fine grid",
-    "textbook": "every threshold, with the probability of the gate's regression as its score "
-    "(the authors' library halved its log-odds)",
-}
+SEARCHES: dict[str, str] = CONTENT["searches"]
 Case = tuple[str, str, Source]
 """Data set, zero-shot expert, source."""
 

@@ -76,20 +76,6 @@ class TestExperiment:
         assert f"TPR {100 * experiment.facts['max_softmax_fpr95']:.1f} %" in facts["max-softmax"]
         assert (facts["smoothing"], facts["seed"]) == ("adaptive", "0")
 
-    def test_table(self, view, experiment):
-        (table,) = view["sets"][0]["tables"]
-        expected = experiment.table()
-        assert [row[0] for row in table["rows"]] == list(expected.index)
-        np.testing.assert_allclose(
-            [[row[1], row[2], row[3], row[5]] for row in table["rows"]],
-            expected[["Acc_ts", "Acc_tr", "Acc_H", "AUSUC"]],
-            atol=1e-6,
-        )
-        low, high = experiment.evaluations[0].intervals[2]
-        assert table["rows"][0][4] == f"{100 * low:.1f} – {100 * high:.1f}"
-        assert all(len(row) == len(table["columns"]) for row in table["rows"])
-        assert "the test set was opened once" in table["note"]
-
     def test_samples(self, view, data):
         samples = view["sets"][0]["samples"]
         rows = rows_of_test(data)
@@ -193,22 +179,6 @@ class TestModel:
             assert (curve["share"], curves) == (True, ["p(y)", "p(U)"])
         where = "Gating-Val" if method == "paper" else "Hold-out rounds"
         assert re.fullmatch(rf"{where}: AUC \d+\.\d, FPR at 95 % TPR \d+\.\d", gate["note"])
-
-    def test_names_of_held_out_classes(self, data):
-        """Classes of different sizes: every row of a held-out class is shown under its name."""
-        train, labels = data.split.trainval, data.labels[data.split.trainval]
-        place = pd.Series(range(len(labels))).groupby(labels).cumcount().to_numpy()
-        wanted = {name: 3 + k % 4 for k, name in enumerate(labels.unique())}
-        train = train[place < labels.map(wanted).to_numpy()]
-        train = train[np.random.default_rng(0).permutation(len(train))]
-        model = fit_model(data.features[train], data.labels[train], data.descriptions)
-        view = model_view(model)
-        (one,) = view["sets"]
-        rows = np.bincount(unpack(view["arrays"][one["samples"]["target"]]))
-        for name, count in zip(one["classes"]["names"], rows, strict=True):
-            if name.endswith("(held out)"):  # as often as there are rounds that hold it out
-                assert count % wanted[name.removesuffix(" (held out)")] == 0
-                assert count > 0
 
     def test_names_of_few_rounds(self, data, train):
         """One round holds out some of the classes; a file does not say which."""

@@ -94,14 +94,6 @@ class TestPreview:
         assert (found["taken_from"], found["examples"]) == ([], [])
         assert len(found["neighbours"]) == 5
 
-    def test_samples_of_one_domain(self, model, data, new_class):
-        rows = data.split.test_unseen
-        found = LiveModel(model, Samples(data.features[rows], data.labels[rows])).preview(
-            "between", new_class
-        )
-        assert found["before"]["acc_tr"] is found["after"]["acc_h"] is None
-        assert 0 <= found["after"]["acc_ts"] <= found["before"]["acc_ts"]
-
 
 class TestKeep:
     def test_and_undo(self, live, samples, new_class):
@@ -115,14 +107,6 @@ class TestKeep:
         live.reset()
         assert (live.names, live.added) == (names, [])
         assert live.predict(samples.rows[0]) == before
-
-    def test_views_follow(self, live, new_class):
-        before = decompress(live.view())
-        live.add_class("between", new_class)
-        after = decompress(live.view())
-        assert after["sets"][0]["classes"]["names"] == [*before["sets"][0]["classes"]["names"], "between"]
-        live.reset()
-        assert decompress(live.view()) == before
 
     def test_twice_the_same(self, live, new_class):
         live.add_class("between", new_class)
@@ -140,11 +124,6 @@ class TestViews:
         assert decompress(live.view())["lead"].startswith(
             "One. Added classes (between) are in new predictions"
         )
-
-    def test_samples_of_unknown_classes(self, model, samples):
-        labels = pd.Index(["what"] * len(samples.rows))
-        with pytest.raises(ValueError, match="have no description: 'what'"):
-            LiveModel(model, Samples(samples.rows, labels))
 
 
 class TestNumberedClasses:
