@@ -3,13 +3,12 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from cosmo.paper.document import Picture, Section, as_html, as_markdown, findings, text_tables
-from cosmo.paper.tables import TABLES, Selection, fill
+from cosmo.paper.document import Picture, Section, as_html, as_markdown, text_tables
+from cosmo.paper.tables import Selection, fill
 from cosmo.viz.plots import save_figure
 from cosmo.viz.text import TextTable
 
@@ -133,9 +132,3 @@ def test_latex(frame):
     assert r"$\Delta$ H \\" in text
     assert "30.0--31.0" in text
     assert text.isascii()
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_nothing_computed(name):
-    row = {"dataset": "CUB", "expert": "LAGO", "source": "predictions", "row": "COSMO", "metric": "acc_h"}
-    assert findings(name, pd.DataFrame([{**row, "value": np.nan, "missing": "features"}])) == ""

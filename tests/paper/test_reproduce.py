@@ -50,16 +50,6 @@ class TestSections:
             expected = [] if name in ("scores", "planes", "splits") else features
             assert section.missing == expected, name
 
-    def test_ablation_in_words(self, sections, out):
-        rows = pd.read_csv(out / "tables" / "combination.csv").dropna(subset=["value"])
-        order = rows.sort_values("value", ascending=False, kind="stable")["row"]
-        assert f"CUB, LAGO, predictions: {' > '.join(order)}." in sections["combination"].text
-        rows = pd.read_csv(out / "tables" / "smoothing.csv").dropna(subset=["value"])
-        values = rows.set_index("row")["value"]
-        gain = values["Adaptive-Smoothing"] - values
-        text = f"over none {gain['No-Smoothing']:+.1f}, over constant {gain['Const-Smoothing']:+.1f}."
-        assert text in sections["smoothing"].text
-
     def test_neither_expert_nor_source(self, runner, tmp_path):
         (section,) = Reproduction(runner, tmp_path, Selection(["CUB"], ["RN"], ["predictions"])).sections(
             ["ausuc"]

@@ -83,27 +83,6 @@ def _figure(value: float | None, form: str = ".1f") -> str:
     return "" if pd.isna(value) else format(value, form)
 
 
-def findings(name: str, frame: pd.DataFrame) -> str:
-    """Return sentences with the differences that a table is about."""
-    wide = frame[frame["missing"] == ""].pivot_table(
-        index=["dataset", "expert", "source", "row"], columns="metric", values="value", sort=False
-    )
-    sentences = []
-    for key, part in wide.groupby(level=["dataset", "expert", "source"], sort=False):
-        part = part.droplevel([0, 1, 2])
-        where = f"{key[0]}, {key[1]}, {key[2]}"
-        if name == "combination":
-            order = part["acc_h"].sort_values(ascending=False, kind="stable").index
-            sentences.append(f"{where}: {' > '.join(order)}.")
-        elif name == "smoothing":
-            gain = part["acc_h"]["Adaptive-Smoothing"] - part["acc_h"].drop("Adaptive-Smoothing")
-            sentences.append(
-                f"{where}: adaptive over none {gain['No-Smoothing']:+.1f}, over constant "
-                f"{gain['Const-Smoothing']:+.1f}."
-            )
-    return " ".join(sentences)
-
-
 def as_markdown(sections: Sequence[Section], command: str, *, pictures: Path | None = None) -> str:
     """Return the document; `pictures` is the folder of figures as seen from it, None for no figures."""
     folder = None if pictures is None else pictures.as_posix()

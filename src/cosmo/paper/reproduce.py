@@ -20,7 +20,7 @@ from cosmo.classifier.combinations import Combination, GatedMixture
 from cosmo.classifier.explain import explain
 from cosmo.data.splits import Protocol, authors_hold_out
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.paper.document import Picture, Section, findings, text_tables
+from cosmo.paper.document import Picture, Section, text_tables
 from cosmo.paper.runner import Runner
 from cosmo.paper.tables import TABLES, Selection, fill, trials
 from cosmo.paper.trials import CONTENT, Missing, Source, Trial, fitted
@@ -83,8 +83,7 @@ class Reproduction:
         latex = "\n\n".join(one.latex() for one in tables)
         for suffix, content in (("csv", frame.to_csv(index=False)), ("tex", latex)):
             write_atomic(self.out / "tables" / f"{name}.{suffix}", content.encode())
-        text = f"{table.caption} {findings(name, frame)}".strip()
-        return Section(name, table.title, text, tables, missing=missing)
+        return Section(name, table.title, table.caption, tables, missing=missing)
 
     def _figures(self, name: str) -> Section:
         pictures: dict[str, Picture] = {}
