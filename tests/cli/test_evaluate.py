@@ -26,7 +26,6 @@ def measure(cosmo):
     return run
 
 
-@pytest.mark.usefixtures("project")
 class TestFeatures:
     def test_accuracies(self, measure):
         found = measure()
@@ -158,7 +157,6 @@ class TestFeatures:
         refuse(["evaluate", *words, "-q"], message)
 
 
-@pytest.mark.usefixtures("project")
 def test_unknown_samples(cosmo, measure):
     table = pd.read_csv("test.csv")
     features = table.columns.drop("fruit")

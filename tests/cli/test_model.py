@@ -14,7 +14,6 @@ from cosmo.io.model import Model
 pytestmark = pytest.mark.usefixtures("project")
 
 
-@pytest.mark.usefixtures("project")
 class TestShow:
     def test_card(self, cosmo):
         lines = dict(line.split("  ", 1) for line in cosmo("show", "model.cosmo").out.splitlines())

@@ -146,18 +146,10 @@ class Experiment:
 
     def table(self) -> pd.DataFrame:
         """Return one row per combination: Acc_ts, Acc_tr, Acc_H, its interval, AUSUC, in percent."""
-        rows = {
-            e.name: {
-                "Acc_ts": 100 * e.scores.acc_ts,
-                "Acc_tr": 100 * e.scores.acc_tr,
-                "Acc_H": 100 * e.scores.acc_h,
-                "low": 100 * e.intervals[2].low,
-                "high": 100 * e.intervals[2].high,
-                "AUSUC": 100 * e.ausuc,
-            }
-            for e in self.evaluations
-        }
-        return pd.DataFrame.from_dict(rows, orient="index")
+        columns = {"acc_ts": "Acc_ts", "acc_tr": "Acc_tr", "acc_h": "Acc_H"}
+        columns |= {"acc_h_low": "low", "acc_h_high": "high", "ausuc": "AUSUC"}
+        rows = {e.name: with_bounds(e.measures) for e in self.evaluations}
+        return pd.DataFrame.from_dict(rows, orient="index")[[*columns]].rename(columns=columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and names, for JSON."""

@@ -222,35 +222,24 @@ class Runner:
 
     def result(self, trial: Trial) -> dict[str, float]:
         """Return the trial's measures, in percent (see `measure`), or raise `Missing`."""
-        if trial.rule == CALIBRATED:
-            return self._calibrated(trial)
-        validation, test = self.outputs(trial.case)
-        if trial.rule == "own gate" and test.novelty is None:
-            raise Missing(f"a novelty detector in {trial.expert}")
-        if trial.case not in self._keys:
-            self._keys[trial.case] = fingerprint(validation, test, code_of(type(self)))
-        key = fingerprint(trial, self._keys[trial.case])
-        kept = self.cache.read("trial", key)
-        if not kept:
-            kept = measure(trial, validation, test)
-            self.cache.write("trial", key, kept)
-        return kept
-
-    def _calibrated(self, trial: Trial) -> dict[str, float]:
-        """Return the measures of the calibrated method; published predictions have one hold-out only."""
-        if trial.source == "features":
+        compute: Callable[[], tuple[Any, Any, ExpertOutputs]]
+        if trial.rule != CALIBRATED:
+            outputs = self.outputs(trial.case)
+            if trial.rule == "own gate" and outputs[1].novelty is None:
+                raise Missing(f"a novelty detector in {trial.expert}")
+            data = self._keys[trial.case] = self._keys.get(trial.case) or fingerprint(outputs)
+            compute = lambda: (None, *outputs)  # noqa: E731
+        elif trial.source == "features":
             training = self._training(trial.case)
             experts, pair = training.experts, (training.seen, training.unseen)
-            key = fingerprint(trial, experts.key(*pair), code_of(type(self)))
-        else:
+            data, compute = experts.key(*pair), lambda: experts.tested(experts.fit_calibrated(*pair))
+        else:  # Published predictions have one hold-out only.
             stages = self._stages(trial.case)
-            key = fingerprint(trial, stages, code_of(type(self)))
+            data, compute = fingerprint(stages), lambda: _calibrated(stages)
+        key = fingerprint(trial, data, code_of(type(self)))
         kept = self.cache.read("trial", key)
         if not kept:
-            if trial.source == "features":
-                rule, validation, test = experts.tested(experts.fit_calibrated(*pair))
-            else:
-                rule, validation, test = _calibrated(stages)
+            rule, validation, test = compute()
             kept = measure(trial, validation, test, rule)
             self.cache.write("trial", key, kept)
         return kept

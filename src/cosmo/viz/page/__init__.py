@@ -220,33 +220,44 @@ def model_view(
         for label, value in card.items()
         if value not in (None, [])
     ]
-    arrays = Arrays()
+    arrays, fitted = Arrays(), model.cosmo.combination_
+    record = fitted.summary(model.cosmo.validation_outputs_)
     if evaluation is None:
-        one = _validation_set(arrays, model, facts)
-        title, what = (
-            str(card.get("data") or "model"),
-            "Held-out samples, with held-out classes as unseen",
-        )
+        title, what = str(card.get("data") or "model"), "Held-out samples, with held-out classes as unseen"
+        way = Way("COSMO", fitted, record, record)  # A model file has no probabilities of all classes.
+        one = set_view(arrays, "validation", [way], _validation_classes(model, record), facts=facts)
+        one["stage"] = "validation"
     else:
-        spread = kind == "evaluation"
-        one = _evaluation_set(arrays, model, evaluation, facts, name, items, unknown, spread=spread)
         title, what = name, f"Evaluated on {len(evaluation.predictions)} samples"
         if len(evaluation.predictions) > MAX_SAMPLES:
             what += f"; {MAX_SAMPLES} of them are shown"
+        rows = evenly_spaced(len(evaluation.outputs), MAX_SAMPLES)
+        if kind == "evaluation" and item_kind(model, items) == "images":
+            first = evenly_spaced(len(rows), MAX_THUMBNAILS)
+            rows = np.concatenate([rows[first], np.delete(rows, first)])
+        outputs = evaluation.outputs[rows]
+        alone = CalibratedStacking(0.0).fit(outputs)
+        expert = f"{type(model.cosmo.experts_.unseen).__name__} alone"
+        present = np.unique(outputs.labels)
+        accuracies = accuracy_table(evaluation).page("Classes without samples do not count.", INTERVALS)
+        one = set_view(
+            arrays,
+            name,
+            [Way(expert, alone, outputs), Way("COSMO", fitted, outputs, record)],
+            outputs.classes,
+            counted=(int((present < outputs.n_seen).sum()), int((present >= outputs.n_seen).sum())),
+            facts=facts,
+            words=evaluation.words,
+            tables=[accuracies, confusions_table(evaluation).page()],
+            descriptions=model.texts,
+            samples=item_samples(model, items, rows),
+            unknown=unknown,
+        )
     lead = (
         f"{what}. The model has {card['seen classes']} seen classes and {card['unseen classes']} unseen "
         "classes, which have a description only."
     )
     return _view(kind, f"Generalized zero-shot learning: {title}", lead, arrays, [one])
-
-
-def _validation_set(arrays: Arrays, model: Model, facts: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return curve and gate on held-out samples; a model file has no probabilities of all classes."""
-    fitted = model.cosmo.combination_
-    record = fitted.summary(model.cosmo.validation_outputs_)
-    way = Way("COSMO", fitted, record, record)
-    classes = _validation_classes(model, record)
-    return {**set_view(arrays, "validation", [way], classes, facts=facts), "stage": "validation"}
 
 
 def _validation_classes(model: Model, record: OutputsSummary) -> list[str]:
@@ -259,46 +270,6 @@ def _validation_classes(model: Model, record: OutputsSummary) -> list[str]:
     if not rounds or record.n_unseen != len(names):
         held_out = [f"held-out class {k + 1}" for k in range(record.n_unseen)]
     return seen + held_out
-
-
-def _evaluation_set(
-    arrays: Arrays,
-    model: Model,
-    evaluation: ModelEvaluation,
-    facts: Sequence[tuple[str, str]],
-    name: str,
-    items: Any,
-    unknown: UnknownEvaluation | None,
-    *,
-    spread: bool,
-) -> dict[str, Any]:
-    rows = evenly_spaced(len(evaluation.outputs), MAX_SAMPLES)
-    if spread and item_kind(model, items) == "images":
-        first = evenly_spaced(len(rows), MAX_THUMBNAILS)
-        rows = np.concatenate([rows[first], np.delete(rows, first)])
-    outputs = evaluation.outputs[rows]
-    fitted = model.cosmo.combination_
-    record = fitted.summary(model.cosmo.validation_outputs_)
-    expert = type(model.cosmo.experts_.unseen).__name__
-    alone = CalibratedStacking(0.0).fit(outputs)
-    ways = [Way(f"{expert} alone", alone, outputs), Way("COSMO", fitted, outputs, record)]
-    present = np.unique(outputs.labels)
-    return set_view(
-        arrays,
-        name,
-        ways,
-        outputs.classes,
-        counted=(int((present < outputs.n_seen).sum()), int((present >= outputs.n_seen).sum())),
-        facts=facts,
-        words=evaluation.words,
-        tables=[
-            accuracy_table(evaluation).page("Classes without samples do not count.", INTERVALS),
-            confusions_table(evaluation).page(),
-        ],
-        descriptions=model.texts,
-        samples=item_samples(model, items, rows),
-        unknown=unknown,
-    )
 
 
 def evenly_spaced(n: int, most: int) -> NDArray[np.intp]:
