@@ -122,12 +122,6 @@ class TestChoices:
         assert list(frame["value"]) != list(exact["value"])
         assert "--search authors`" in (found.folder / "paper.md").read_text()
 
-    def test_names_that_are_repeated(self, release, tmp_path, paper):
-        options = ["--dataset", "AWA1", "AWA1", "--expert", "LAGO", "LAGO", "--source", "scores", "scores"]
-        frame = read_table(paper(tmp_path, "scores", "scores", "--data", release, *options), "scores")
-        assert not frame.duplicated(["row", "metric"]).any()
-        assert len(frame) == 12 * 4
-
     def test_glyphs_without_data(self, tmp_path, paper, monkeypatch):
         fewer = partial(load_glyphs, n_classes=40, samples_per_class=12)
         monkeypatch.setattr("cosmo.paper.runner.load_glyphs", fewer)

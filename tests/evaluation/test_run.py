@@ -13,7 +13,7 @@ from cosmo.data.splits import Protocol, SealedTestError
 from cosmo.evaluation.run import Settings, run_experiment, summarise
 from cosmo.experts import ExpertPair, UnseenExpert
 from cosmo.gates import MaxSoftmaxGate
-from cosmo.metrics.accuracy import gzsl_intervals, gzsl_scores, per_class_accuracy
+from cosmo.metrics.accuracy import gzsl_scores, per_class_accuracy
 
 SETTINGS = Settings(unseen="eszsl")
 ROWS = [
@@ -48,14 +48,6 @@ def by_name(experiment):
     return {one.name: one for one in experiment.evaluations}
 
 
-class TestTable:
-    def test_rows_and_columns(self, experiment):
-        table = experiment.table()
-        assert list(table.index) == ROWS
-        assert list(table.columns) == ["Acc_ts", "Acc_tr", "Acc_H", "low", "high", "AUSUC"]
-        assert ((table > 0) & (table < 100)).all(axis=None)
-
-
 class TestScores:
     """The numbers of the table, computed again from predicted labels."""
 
@@ -82,18 +74,6 @@ class TestScores:
         np.testing.assert_allclose(one.scores, expected)
         assert one.point.threshold > 0  # zero-shot experts prefer seen classes
         assert one.scores.acc_h > by_name(experiment)["ESZSL alone"].scores.acc_h
-
-    def test_intervals(self, data, experiment):
-        rows = rows_of_test(data)
-        truth, guess = data.labels[rows], experiment.model.predict(data.features[rows])
-        cosmo = by_name(experiment)["COSMO"]
-        expected = gzsl_intervals(truth, guess, data.seen_classes, data.unseen_classes)
-        np.testing.assert_allclose(cosmo.intervals, expected)
-        for one in experiment.evaluations:
-            for value, (low, high) in zip(
-                (*one.scores, one.ausuc), (*one.intervals, one.ausuc_interval), strict=True
-            ):
-                assert low < value < high
 
     def test_facts(self, data, experiment):
         model, split = experiment.model, data.split

@@ -143,12 +143,6 @@ class TestPrepare:
         runner.prepare(wanted)
         assert counts[2:] == [(1, 1)]
 
-    def test_nothing_to_train(self, release, tmp_path):
-        counts = []
-        runner = Runner(find_inputs(release), Cache(tmp_path), report=lambda *count: counts.append(count))
-        runner.prepare([ALONE])
-        assert counts == []
-
 
 class TestFeatures:
     def test_own_gate_takes_a_detector(self, runner):

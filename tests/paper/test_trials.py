@@ -59,18 +59,6 @@ class TestMeasure:
         expected = roc_auc_score(seen, validation.seen[rows].max(axis=1))
         assert found["auc"] == pytest.approx(100 * expected)
 
-    def test_single_experts(self, random_outputs):
-        test = random_outputs(1)
-        found = measure(trial("COSMO"), random_outputs(0), test)
-        hits = [[], []]  # per class, on either side
-        for column in range(test.n_seen + test.n_unseen):
-            is_new = column >= test.n_seen
-            rows = test.labels == column
-            said = (test.unseen if is_new else test.seen)[rows].argmax(axis=1)
-            hits[is_new].append((said == column - is_new * test.n_seen).mean())
-        assert found["seen_accuracy"] == pytest.approx(100 * np.mean(hits[0]))
-        assert found["t1"] == pytest.approx(100 * np.mean(hits[1]))
-
     @pytest.mark.parametrize("rule", ["CS", "COSMO"])
     def test_sampled_area_is_near_the_exact_one(self, random_outputs, rule):
         outputs = random_outputs(0), random_outputs(1)

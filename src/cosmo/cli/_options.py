@@ -105,13 +105,8 @@ def make_workers(args: argparse.Namespace) -> Workers:
 
 def add_dataset_options(parser: argparse.ArgumentParser, *, tables: bool = False) -> Add:
     """Add DATASET and what to read of a folder; with `tables`, several files of descriptions."""
-    parser.add_argument(
-        "dataset",
-        nargs="?",
-        default="glyphs",
-        metavar="DATASET",
-        help="'glyphs' (built in, default) or a folder in xlsa17 layout",
-    )
+    parser.add_argument("dataset", nargs="?", default="glyphs", metavar="DATASET",
+        help="'glyphs' (built in, default) or a folder in xlsa17 layout")  # fmt: skip
     add = group(parser, "data set")
     add("--features", default="res101", metavar="NAME",
         help="features file of the folder, without .mat (default %(default)s)")  # fmt: skip
@@ -244,18 +239,12 @@ def add_sample_options(parser: argparse.ArgumentParser, *, skip: bool = True) ->
 
 def add_project_options(parser: argparse.ArgumentParser) -> None:
     """Add SAMPLES and the options that override a project file."""
-    parser.add_argument(
-        "samples",
-        nargs="?",
-        default=".",
-        metavar="SAMPLES",
+    parser.add_argument("samples", nargs="?", default=".", metavar="SAMPLES",
         help="a project file or its folder (default: here), a table, .npz, .npy, or a folder with one folder "
-        "of pictures per class",
-    )
+        "of pictures per class")  # fmt: skip
     add = add_sample_options(parser)
-    add(
-        "--descriptions", metavar="FILE", help="attributes or a sentence for each class: CSV, Parquet or JSON"
-    )
+    add("--descriptions", metavar="FILE",
+        help="attributes or a sentence for each class: CSV, Parquet or JSON")  # fmt: skip
     add("--kind", choices=["features", "text", "images"], help="kind of the samples, if it is ambiguous")
     add("--features", nargs="+", metavar="COLUMN",
         help="feature columns, or one prefix such as 'f*' (default: all numeric columns)")  # fmt: skip

@@ -86,12 +86,6 @@ class TestData:
             np.testing.assert_allclose(marks(axes, marker), expected)
         assert list(names(axes)) == [point.name for point in panel.published]
 
-    def test_everything_is_inside(self, axes):
-        right, top = axes.get_xlim()[1], axes.get_ylim()[1]
-        for line in axes.lines:
-            x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
-            assert ((x >= 0) & (x <= right + 1e-9) & (y >= 0) & (y <= top + 1e-9)).all()
-
     def test_lines_of_equal_means(self, axes):
         (lines,) = axes.collections
         found = [path.vertices for path in lines.get_paths()]
@@ -192,16 +186,3 @@ class TestPlotPlane:
             f"{one.name}: H {100 * one.scores.acc_h:.1f}, AUSUC {100 * one.ausuc:.1f}"
             for one in strongest_first
         ]
-
-    @pytest.mark.parametrize(
-        "steps",
-        [([np.inf, -np.inf], [0.5, 0], [0, 0.5]), ([0.1, 0.2], [0, 0], [0, 0])],
-        ids=["no finite threshold", "never right"],
-    )
-    def test_poor_curves(self, steps, tmp_path):
-        curve = SeenUnseenCurve(*steps)
-        figure = plot_plane([evaluation("expert", curve), evaluation("COSMO", curve)])
-        save_figure(figure, tmp_path / "poor")
-        (x, y), axes = marks(figure.axes[0], "s")[0], figure.axes[0]
-        assert 0 <= x <= axes.get_xlim()[1]
-        assert 0 <= y <= axes.get_ylim()[1]

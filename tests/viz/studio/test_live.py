@@ -108,12 +108,6 @@ class TestKeep:
         assert (live.names, live.added) == (names, [])
         assert live.predict(samples.rows[0]) == before
 
-    def test_twice_the_same(self, live, new_class):
-        live.add_class("between", new_class)
-        for call in (live.preview, live.add_class):
-            with pytest.raises(HTTPException, match="there is a class 'between' already"):
-                call("between", new_class)
-
 
 class TestViews:
     def test_of_a_run(self, model, new_class):
