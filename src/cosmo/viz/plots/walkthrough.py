@@ -247,7 +247,7 @@ def _finish(axes: Axes, most: float, slots: int) -> None:
     axes.spines[["right", "top"]].set_visible(False)
 
 
-_COLOURS = {
+_PARTS = {
     "Seen-Train": "#9BCFEF",
     "Seen-Val": "#F0CFE0",
     "Unseen-Val": "#D995BB",
@@ -266,25 +266,18 @@ def plot_hold_out(labels: Iterable[Hashable], split: Split, hold_out: HoldOut, *
     proportional to numbers of rows; only very thin bands are higher, for their name. GZSL-Val, in pink, is
     Seen-Val and Unseen-Val; the hatched end of each is in Gating-Val, the rest in Gating-Train.
     """
-    index = as_class_index(labels)
-    hold_out.check(index)
-    codes, _ = pd.factorize(index)
+    frame = _hold_out_rows(as_class_index(labels), split, hold_out)
     figure = Figure(figsize=(9.0, 4.8), layout="constrained")
     axes = figure.add_subplot()
-    n_classes = {
-        "training": len(np.unique(codes[hold_out.seen_train])),
-        "validation": len(np.unique(codes[hold_out.unseen_val])),
-        "unseen": len(np.unique(codes[split.test_unseen])),
-    }
-    heights = np.array([*n_classes.values()], dtype=float)
-    heights = np.maximum(heights, _MIN_HEIGHT * heights.sum())
+    n_classes = frame.groupby("band", observed=False)["class"].nunique()
+    heights = np.maximum(n_classes, _MIN_HEIGHT * n_classes.sum()).astype(float)
     middles = np.cumsum(heights) - heights / 2
-    left = dict.fromkeys(n_classes, 0.0)
-    for band, name, n_rows, hatch in _pieces(codes, split, hold_out):
-        place, width = [*n_classes].index(band), n_rows / n_classes[band]
-        look = {**_EDGE, "color": _COLOURS[name], "hatch": hatch}
-        if n_rows:
-            axes.barh(middles[place], width, heights[place], left[band], **look)
+    left = dict.fromkeys(n_classes.index, 0.0)
+    pieces = frame.groupby(["band", "part", "gating"], observed=True).size()
+    for (band, part, is_gating), n_rows in zip(pieces.index.tolist(), pieces, strict=True):
+        width = n_rows / n_classes[band]
+        look = {**_EDGE, "color": _PARTS[part], "hatch": _HATCH if is_gating else None}
+        axes.barh(middles[band], width, heights[band], left[band], **look)
         left[band] += width
     axes.set_yticks(middles, [_count(n, f"{band} class") for band, n in n_classes.items()])
     axes.tick_params(axis="y", length=0, labelsize=9)
@@ -292,51 +285,44 @@ def plot_hold_out(labels: Iterable[Hashable], split: Split, hold_out: HoldOut, *
     axes.set_xlabel("samples per class, on average")
     axes.set_title(title, parse_math=False)
     axes.spines[["right", "top"]].set_visible(False)
-    entries, look = _legend_entries(codes, split, hold_out), {"handlelength": 2.4, "handleheight": 1.2}
+    held = frame[frame["part"].isin(["Seen-Val", "Unseen-Val"])]
+    pink = {"facecolor": "#E5B2CE"}
+    entries = [
+        *(
+            _entry(str(part), rows, facecolor=_PARTS[str(part)])
+            for part, rows in frame.groupby("part", observed=True)
+        ),
+        _entry("GZSL-Val = Seen-Val + Unseen-Val", held, **pink),
+        _entry("Gating-Train, plain", held[~held["gating"]], **pink),
+        _entry("Gating-Val, hatched", held[held["gating"]], hatch=_HATCH, **pink),
+    ]
+    look = {"handlelength": 2.4, "handleheight": 1.2}
     figure.legend(handles=entries, loc="outside lower center", ncols=2, fontsize=8.5, frameon=False, **look)
     return figure
 
 
-def _pieces(
-    codes: NDArray[np.intp], split: Split, hold_out: HoldOut
-) -> list[tuple[str, str, int, str | None]]:
-    """Return band, split, number of rows and hatch of each rectangle, from left to right."""
-    n_seen_val, n_unseen_val = len(hold_out.seen_val), len(hold_out.unseen_val)
-    n_held = int(np.isin(codes[split.test_seen], codes[hold_out.unseen_val]).sum())
-    gating_val = np.isin(hold_out.gzsl_val, hold_out.gating_val)
-    seen_gating, unseen_gating = int(gating_val[:n_seen_val].sum()), int(gating_val[n_seen_val:].sum())
-    return [
-        ("training", "Seen-Train", len(hold_out.seen_train), None),
-        ("training", "Seen-Val", n_seen_val - seen_gating, None),
-        ("training", "Seen-Val", seen_gating, _HATCH),
-        ("training", "Test, seen", len(split.test_seen) - n_held, None),
-        ("validation", "Unseen-Val", n_unseen_val - unseen_gating, None),
-        ("validation", "Unseen-Val", unseen_gating, _HATCH),
-        ("validation", "Test, seen", n_held, None),
-        ("unseen", "Test, unseen", len(split.test_unseen), None),
-    ]
+def _hold_out_rows(labels: pd.Index, split: Split, hold_out: HoldOut) -> pd.DataFrame:
+    """Return class, part, band and whether it is in Gating-Val of each row."""
+    hold_out.check(labels)
+    rows = [hold_out.seen_train, hold_out.seen_val, hold_out.unseen_val, split.test_seen, split.test_unseen]
+    places = np.concatenate(rows)
+    part = np.repeat([*_PARTS], [len(one) for one in rows])
+    classes = labels[places]
+    bands = [classes.isin(labels[hold_out.seen_train]), part == "Test, unseen"]
+    band = np.select(bands, ["training", "unseen"], "validation")
+    return pd.DataFrame(
+        {
+            "class": classes,
+            "part": pd.Categorical(part, [*_PARTS]),
+            "band": pd.Categorical(band, ["training", "validation", "unseen"]),
+            "gating": np.isin(places, hold_out.gating_val),
+        }
+    )
 
 
-def _legend_entries(codes: NDArray[np.intp], split: Split, hold_out: HoldOut) -> list[Patch]:
-    def entry(name: str, rows: NDArray[np.intp], **look: Any) -> Patch:
-        n_classes = len(np.unique(codes[rows]))
-        label = f"{name}: {_count(len(rows), 'row')} of {_count(n_classes, 'class')}"
-        return Patch(label=label, **_EDGE, **look)
-
-    rows = {
-        "Seen-Train": hold_out.seen_train,
-        "Seen-Val": hold_out.seen_val,
-        "Unseen-Val": hold_out.unseen_val,
-        "Test, seen": split.test_seen,
-        "Test, unseen": split.test_unseen,
-    }
-    gating = {"facecolor": "#E5B2CE"}
-    return [
-        *(entry(name, rows[name], facecolor=look) for name, look in _COLOURS.items() if len(rows[name])),
-        entry("GZSL-Val = Seen-Val + Unseen-Val", hold_out.gzsl_val, **gating),
-        entry("Gating-Train, plain", hold_out.gating_train, **gating),
-        entry("Gating-Val, hatched", hold_out.gating_val, hatch=_HATCH, **gating),
-    ]
+def _entry(name: str, rows: pd.DataFrame, **look: Any) -> Patch:
+    label = f"{name}: {_count(len(rows), 'row')} of {_count(rows['class'].nunique(), 'class')}"
+    return Patch(label=label, **_EDGE, **look)
 
 
 def _count(n: int, what: str) -> str:
