@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import chi2
+from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from cosmo._core.validation import as_class_index, check_features
 from cosmo.data.dataset import ItemError, listed
 from cosmo.data.images import read_image
 from cosmo.data.samples import ProjectData, SampleSet
@@ -45,14 +43,6 @@ class Finding:
     text: str
 
 
-class Leak(NamedTuple):
-    """A suspected leak: its kind, the number of rows, columns or classes, and a message."""
-
-    kind: Literal["label column", "row number", "near copies", "descriptions of test rows"]
-    number: int
-    text: str
-
-
 def find_problems(data: ProjectData, *, joint_space: bool) -> list[Finding]:
     """Return problems in the data, errors first.
 
@@ -61,8 +51,9 @@ def find_problems(data: ProjectData, *, joint_space: bool) -> list[Finding]:
     findings = [
         *_check_classes(data),
         *_check_descriptions(data, joint_space),
-        *_check_items(data),
-        *_check_leaks(data),
+        *_check_features(data),
+        *_check_images(data),
+        *_check_copies(data),
         *_check_test(data),
     ]
     expert = suggest_expert(data.descriptions, joint_space=joint_space)
@@ -78,39 +69,6 @@ def suggest_expert(descriptions: pd.DataFrame | pd.Series, *, joint_space: bool)
     # LAGO takes attributes in groups; their values are probabilities, more informative than yes or no.
     shares = values.min() >= 0 and values.max() <= 1 and not np.isin(values, [0, 1]).all()
     return "lago" if shares and descriptions.columns.nlevels == 2 else "eszsl"
-
-
-def find_leaks(
-    X: ArrayLike,
-    y: Iterable[Hashable],
-    test_X: ArrayLike | None = None,
-    test_y: Iterable[Hashable] | None = None,
-    descriptions: pd.DataFrame | None = None,
-) -> list[Leak]:
-    """Return suspected leaks: labels among features, near copies, averages of test rows.
-
-    Equal rows are found by `find_problems`, and rows or classes on the wrong side by `Split.check`,
-    `HoldOut.check` and `Protocol`.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> labels = np.repeat(np.arange(5), 10)
-    >>> [leak.kind for leak in find_leaks(np.column_stack([rng.normal(size=(50, 3)), labels]), labels)]
-    ['label column']
-    """
-    rows = check_features(X, name="training rows")
-    codes, _ = pd.factorize(as_class_index(y))
-    names = X.columns if isinstance(X, pd.DataFrame) else pd.RangeIndex(rows.shape[1])
-    leaks = [*_label_columns(rows, codes, names), *_row_numbers(rows, names)]
-    if test_X is not None:
-        test = check_features(test_X, name="test rows")
-        if test.shape[1] != rows.shape[1]:
-            raise ValueError(f"test rows have {test.shape[1]} features, training rows {rows.shape[1]}")
-        leaks += _near_copies(rows, test)
-        if test_y is not None and descriptions is not None and descriptions.shape[1] == rows.shape[1]:
-            leaks += _averages_of_test_rows(test, as_class_index(test_y), descriptions)
-    return leaks
 
 
 def _check_classes(data: ProjectData) -> Iterator[Finding]:
@@ -171,26 +129,37 @@ def _check_descriptions(data: ProjectData, joint_space: bool) -> Iterator[Findin
             yield Finding("warning", f"{listed(group.index)} have the same description; correct one")
 
 
-def _check_items(data: ProjectData) -> Iterator[Finding]:
-    if data.kind == "features":
-        constant = np.flatnonzero(np.ptp(np.asarray(data.train.items), axis=0) == 0)
-        if len(constant):
-            items = data.train.items
-            names = items.columns[constant] if isinstance(items, pd.DataFrame) else constant.tolist()
-            yield Finding("warning", f"{_n(len(constant), 'constant feature')}: {listed(names)}; remove")
-    elif data.kind == "images":
-        damaged = []
-        for item in [*data.train.items, *(() if data.test is None else data.test.items)]:
-            try:
-                read_image(item, min_size=64)
-            except ItemError as error:
-                damaged.append(str(error))
-        if damaged:
-            yield Finding("error", f"{_n(len(damaged), 'image')} cannot be read; remove them, or fit with "
-                          f"--skip:\n  {listed(damaged, str, separator=chr(10) + '  ')}")  # fmt: skip
+def _check_features(data: ProjectData) -> Iterator[Finding]:
+    if data.kind != "features":
+        return
+    items, test = data.train.items, data.test
+    rows = np.asarray(items)
+    names = items.columns if isinstance(items, pd.DataFrame) else pd.RangeIndex(rows.shape[1])
+    constant = names[np.ptp(rows, axis=0) == 0]
+    if len(constant):
+        yield Finding("warning", f"{_n(len(constant), 'constant feature')}: {listed(constant)}; remove")
+    yield from _label_columns(rows, pd.factorize(_labels(data.train))[0], names)
+    yield from _row_numbers(rows, names)
+    # `cosmo evaluate` reports missing columns of the test.
+    if test is not None and np.shape(test.items)[1] == rows.shape[1]:
+        yield from _near_copies(rows, np.asarray(test.items))
 
 
-def _check_leaks(data: ProjectData) -> Iterator[Finding]:
+def _check_images(data: ProjectData) -> Iterator[Finding]:
+    if data.kind != "images":
+        return
+    damaged = []
+    for item in [*data.train.items, *(() if data.test is None else data.test.items)]:
+        try:
+            read_image(item, min_size=64)
+        except ItemError as error:
+            damaged.append(str(error))
+    if damaged:
+        yield Finding("error", f"{_n(len(damaged), 'image')} cannot be read; remove them, or fit with "
+                      f"--skip:\n  {listed(damaged, str, separator=chr(10) + '  ')}")  # fmt: skip
+
+
+def _check_copies(data: ProjectData) -> Iterator[Finding]:
     keys = pd.Series(_fingerprints(data.train))
     labels = pd.Series(_labels(data.train).astype(str))
     conflicting = labels.groupby(keys.to_numpy()).transform("nunique") > 1
@@ -208,14 +177,6 @@ def _check_leaks(data: ProjectData) -> Iterator[Finding]:
             yield Finding("warning", f"{_n(int(shared.sum()), 'test sample')} also among the training "
                           f"samples, the first is row {int(shared.to_numpy().argmax()) + 1} of the test; "
                           "accuracies will be too high")  # fmt: skip
-    if data.kind == "features":
-        table = data.descriptions if isinstance(data.descriptions, pd.DataFrame) else None
-        items, test = data.train.items, data.test
-        if test is not None and np.shape(test.items)[1] != np.shape(items)[1]:
-            test = None  # `cosmo evaluate` reports the missing columns
-        test_items, test_labels = (None, None) if test is None else (test.items, _labels(test))
-        for leak in find_leaks(items, labels, test_items, test_labels, table):
-            yield Finding("warning", leak.text)
 
 
 def _fingerprints(samples: SampleSet) -> list[bytes]:
@@ -244,7 +205,7 @@ def _check_test(data: ProjectData) -> Iterator[Finding]:
         yield Finding("note", f"the test has no samples of {kind} classes: Acc_H cannot be measured")
 
 
-def _label_columns(rows: NDArray[Any], codes: NDArray[np.intp], names: pd.Index) -> Iterator[Leak]:
+def _label_columns(rows: NDArray[Any], codes: NDArray[np.intp], names: pd.Index) -> Iterator[Finding]:
     """Find features with a distinct value per class, and sets of one-hot columns."""
     counts = np.bincount(codes)
     if len(rows) - len(counts) < _MIN_ROWS or len(counts) < _MIN_CLASSES:
@@ -265,24 +226,24 @@ def _label_columns(rows: NDArray[Any], codes: NDArray[np.intp], names: pd.Index)
     one_hot = single if len(np.unique(classes)) >= len(counts) - 1 else single[:0]
     columns = np.concatenate([flat[n_levels == len(counts)], one_hot])
     if len(columns):
-        yield Leak("label column", len(columns), f"{_n(len(columns), 'feature')}, such as "
-                   f"{names[columns[0]]!r}, constant within each class and different between classes: is "
-                   "the label among the features? Remove it")  # fmt: skip
+        yield Finding("warning", f"{_n(len(columns), 'feature')}, such as {names[columns[0]]!r}, constant "
+                      "within each class and different between classes: is the label among the features? "
+                      "Remove it")  # fmt: skip
 
 
-def _row_numbers(rows: NDArray[Any], names: pd.Index) -> Iterator[Leak]:
+def _row_numbers(rows: NDArray[Any], names: pd.Index) -> Iterator[Finding]:
     """Find features that are monotonic in the order of the rows."""
     if len(rows) < _MIN_ROWS:
         return
     change = np.diff(rows, axis=0)
     columns = np.flatnonzero((change > 0).all(axis=0) | (change < 0).all(axis=0))
     if len(columns):
-        yield Leak("row number", len(columns), f"{_n(len(columns), 'feature')}, such as "
-                   f"{names[columns[0]]!r}, monotonic in the order of the rows: a row number or time "
-                   "reveals the class in files sorted by class; remove it")  # fmt: skip
+        yield Finding("warning", f"{_n(len(columns), 'feature')}, such as {names[columns[0]]!r}, monotonic "
+                      "in the order of the rows: a row number or time reveals the class in files sorted by "
+                      "class; remove it")  # fmt: skip
 
 
-def _near_copies(rows: NDArray[Any], test: NDArray[Any]) -> Iterator[Leak]:
+def _near_copies(rows: NDArray[Any], test: NDArray[Any]) -> Iterator[Finding]:
     """Find test rows much nearer to a training row than training rows are to each other."""
     if len(rows) < _MIN_ROWS or not len(test) or rows.shape[1] < 2:
         return
@@ -297,9 +258,9 @@ def _near_copies(rows: NDArray[Any], test: NDArray[Any]) -> Iterator[Leak]:
     near = (distance < _NEAR * usual) & (distance > 0)  # equal rows are reported elsewhere
     if near.any():
         of = "" if len(tested) == len(test) else f" of {len(tested)} drawn"
-        yield Leak("near copies", int(near.sum()), f"{_n(int(near.sum()), 'test sample')}{of}, the first is "
-                   f"row {tested[near.argmax()] + 1}, almost equal to training samples: accuracies will be "
-                   "too high; keep copies in one part")  # fmt: skip
+        yield Finding("warning", f"{_n(int(near.sum()), 'test sample')}{of}, the first is row "
+                      f"{tested[near.argmax()] + 1}, almost equal to training samples: accuracies will be "
+                      "too high; keep copies in one part")  # fmt: skip
 
 
 def _nearest(rows: NDArray[Any], known: NDArray[Any], k: int = 1) -> NDArray[np.float64]:
@@ -307,32 +268,6 @@ def _nearest(rows: NDArray[Any], known: NDArray[Any], k: int = 1) -> NDArray[np.
     places = NearestNeighbors(n_neighbors=k).fit(known).kneighbors(rows, return_distance=False)[:, -1]
     # Distances of the search are too coarse for near copies; these are exact.
     return np.asarray(np.linalg.norm(rows.astype(np.float64) - known[places], axis=1))
-
-
-def _averages_of_test_rows(
-    test: NDArray[Any], labels: pd.Index, descriptions: pd.DataFrame
-) -> Iterator[Leak]:
-    """Find descriptions closer to the mean of test rows than its sampling error allows."""
-    classes = []
-    for label in descriptions.index.intersection(labels):
-        own = test[labels == label].astype(np.float64)
-        if len(own) < 2:
-            continue
-        mean, variance = own.mean(axis=0), own.var(axis=0, ddof=1)
-        description = descriptions.loc[label].to_numpy(np.float64)
-        size = np.square(mean).sum()
-        factor = description @ mean / size if size > 0 else 0.0  # a common factor is allowed for
-        if factor <= 0 or not variance.any():
-            continue
-        error = factor**2 * variance / len(own)
-        freedom = error.sum() ** 2 / np.square(error).sum()
-        limit = chi2.ppf(1e-6, freedom) / freedom * error.sum()
-        if freedom >= _MIN_ROWS and np.square(description - factor * mean).sum() < limit:
-            classes.append(label)
-    if classes:
-        yield Leak("descriptions of test rows", len(classes), f"{_n(len(classes), 'description')}, such as "
-                   f"that of {classes[0]!r}, equal to the average of the class's test samples; describe "
-                   "classes without using the test")  # fmt: skip
 
 
 def _labels(samples: SampleSet) -> pd.Index:
