@@ -28,9 +28,8 @@ from cosmo.data import GZSLDataset, load_glyphs, read_xlsa17
 from cosmo.data.splits import Protocol
 from cosmo.evaluation.run import Settings, run_experiment
 from cosmo.gates import ConfidenceGate, Gate, MaxSoftmaxGate
-from cosmo.metrics.accuracy import gate_intervals, gzsl_intervals, harmonic_mean
+from cosmo.metrics.accuracy import accuracy_to_reach, gate_intervals, gzsl_intervals, harmonic_mean
 from cosmo.metrics.calibration import calibration
-from cosmo.metrics.intervals import accuracy_to_reach
 from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.mixture.outputs import ExpertOutputs
 

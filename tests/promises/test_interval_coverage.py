@@ -7,7 +7,7 @@ of half the length cover about two times of three, which the tests detect.
 import numpy as np
 import pytest
 
-from cosmo.metrics.intervals import plausible_accuracies
+from cosmo.metrics.accuracy import plausible_accuracies
 
 RATE = 0.92
 ROWS = {

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from cosmo.gates import ConfidenceGate
-from cosmo.metrics.intervals import accuracy_bound, accuracy_to_reach
+from cosmo.metrics.accuracy import accuracy_bound, accuracy_to_reach
 
 SIZES = (40, 20, 8)
 REPEATS = 100

@@ -20,8 +20,7 @@ from cosmo._core.validation import as_number, check_shares
 from cosmo.data.splits import gating_split
 from cosmo.gates.base import Gate
 from cosmo.gates.baselines import MaxSoftmaxGate
-from cosmo.metrics.accuracy import GZSLScores, harmonic_mean
-from cosmo.metrics.intervals import accuracy_bound, accuracy_to_reach
+from cosmo.metrics.accuracy import GZSLScores, accuracy_bound, accuracy_to_reach, harmonic_mean
 from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary
 from cosmo.mixture.smoothing import (
