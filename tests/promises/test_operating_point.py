@@ -66,5 +66,5 @@ def test_accuracy_to_reach_inverts_the_bound(floor, confidence):
 
 def test_confidence_outside_0_to_1():
     for wrong in (0, 1, 95):
-        with pytest.raises(ValueError, match="confidence must lie between 0 and 1"):
+        with pytest.raises(ValueError, match="confidence is a share between 0 and 1"):
             accuracy_to_reach(0.75, [5, 5], wrong)
