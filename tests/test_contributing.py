@@ -13,10 +13,12 @@ from cosmo import Cosmo, Model
 from cosmo.data import load_glyphs
 from cosmo.experts import make_unseen_expert
 from cosmo.gates import make_gate
+from cosmo.io._packing import KNOWN, Known
 
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 BLOCKS = re.findall(r'```python title="([^"]+)"\n(.*?)```', GUIDE, flags=re.DOTALL)
+CLASSES = re.findall(r'```json title="src/cosmo/io/classes.json"\n"(\w+)": "([\w.]+)",\n```', GUIDE)
 NEW_MODULES = [(title, code) for title, code in BLOCKS if re.fullmatch(r"src/\S+", title)]
 ENTRIES = [(title, code) for title, code in BLOCKS if ":" in title]
 TESTS = [(title, code) for title, code in BLOCKS if title.startswith("tests/")]
@@ -49,6 +51,8 @@ def examples(monkeypatch):
         module = importlib.import_module(dotted(path))
         for key, value in eval(f"{{{code}}}", dict(vars(module))).items():
             monkeypatch.setitem(getattr(module, table), key, value)
+    for name, path in CLASSES:
+        monkeypatch.setitem(KNOWN, name, Known(path))
     return modules
 
 

@@ -1,14 +1,16 @@
 """Conversion of models to a JSON tree with arrays beside it, and back.
 
-`KNOWN` is the registry of the classes that are built from plain values; skops stores objects of others.
+Classes in `classes.json` are built from plain values; skops stores objects of others. The key there is the
+name of the class in files, which never changes.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from importlib import import_module
+from importlib import import_module, resources
 from typing import Any
 
 import numpy as np
@@ -36,21 +38,19 @@ class Known:
 
     An estimator is built from its parameters, and gets its learned attributes: names that end in an
     underscore, and those in `also`.
-
-    The name of the class in files is the key in `KNOWN`, which never changes.
     """
 
-    module: str
-    name: str
-    leave_out: frozenset[str] = frozenset()  # learned attributes that prediction does not need
-    also: frozenset[str] = frozenset()  # learned attributes without an underscore at the end
+    path: str
+    leave_out: Sequence[str] = ()  # learned attributes that prediction does not need
+    also: Sequence[str] = ()  # learned attributes without an underscore at the end
     pack: Callable[[Any], State] = vars  # returns the state of an object
     restore: Callable[[Any], None] = lambda value: None  # completes an object that was built from a file
     file_names: Mapping[str, str] = field(default_factory=dict)  # of fields that were renamed since
 
     def load(self) -> type[Any]:
         """Import the class."""
-        return getattr(import_module(self.module), self.name)
+        module, _, name = self.path.rpartition(".")
+        return getattr(import_module(module), name)
 
     def is_learned(self, attribute: str) -> bool:
         """Return whether an attribute of an estimator is learned."""
@@ -111,83 +111,31 @@ def _restore_neighbours(classifier: Any) -> None:
         classifier.fit(learned.pop("rows_"), learned.pop("labels_"))
 
 
-def _classes(package: str, paths: str) -> dict[str, Known]:
-    """Return classes given as "module.Name module.Name ..." within a package."""
-    pairs = [path.split(".") for path in paths.split()]
-    return {name: Known(f"{package}.{module}", name) for module, name in pairs}
-
-
-def _learner(path: str, leave_out: str = "", also: str = "") -> dict[str, Known]:
-    """Return a class with exceptions to the rule for learned attributes."""
-    module, _, name = path.rpartition(".")
-    return {name: Known(module, name, frozenset(leave_out.split()), frozenset(also.split()))}
-
-
-_GENERATORS = {"FCLSWGAN": "gan", "CycleWGAN": "gan", "CycleUWGAN": "gan", "SEGZSL": "vae"}
-_TRAINING_ONLY = frozenset({"seen_classifier_", "regressor_", "losses_"})
-
-KNOWN: dict[str, Known] = {
-    "Model": Known("cosmo.io.model", "Model", file_names={"exemplars": "rehearsal"}),
-    "Rehearsal": Known("cosmo.classifier._learning", "ExemplarBuffer", file_names={"per_class": "most"}),
-    "Cosmo": Known("cosmo.classifier._cosmo", "Cosmo", pack=_cosmo_state, restore=_restore_cosmo),
-    "RecordedOutputs": Known("cosmo.mixture.outputs", "OutputsSummary"),
-    **_classes(
-        "cosmo.classifier",
-        "combinations.GatedMixture combinations.OperatingPoint choice.Choice rejection.Rejection",
-    ),
-    **_classes("cosmo.mixture", "curve.CurvePoint confidences.Temperatures"),
-    # Unseen experts, and what they learn.
-    **_classes(
-        "cosmo.experts",
-        "pair.ExpertPair pair.Corrections composed.AdaptedExpert eszsl.ESZSL dap.DAP ranking.SJE "
-        "ranking.DeViSE ranking.ALE sync.SynC lago.LAGO "
-        "kernel.Kernel relation.TRIPLE similarity.SimilarityExpert embedding.CMT embedding.DEM relation.RN "
-        "relation.ICINESS gaussian.GaussianExpert composed.EnsembleExpert embedding.DCN _linear.Directions "
-        "embedding.Neighbourhoods",
-    ),
-    **{
-        name: Known(f"cosmo.experts.{module}", name, _TRAINING_ONLY, pack=_generator_state)
-        for name, module in _GENERATORS.items()
+_GENERATOR = {"leave_out": ("seen_classifier_", "regressor_", "losses_"), "pack": _generator_state}
+_EXCEPTIONS: dict[str, dict[str, Any]] = {
+    "Model": {"file_names": {"exemplars": "rehearsal"}},
+    "Rehearsal": {"file_names": {"per_class": "most"}},
+    "Cosmo": {"pack": _cosmo_state, "restore": _restore_cosmo},
+    **dict.fromkeys(("FCLSWGAN", "CycleWGAN", "CycleUWGAN", "SEGZSL"), _GENERATOR),
+    "SoftmaxRegression": {"leave_out": ("n_iter_", "gap_")},
+    "LogisticRegression": {"leave_out": ("n_iter_",)},
+    "LogisticRegressionCV": {
+        "leave_out": ("scores_", "coefs_paths_", "l1_ratio_", "l1_ratios_", "n_iter_"),
     },
-    "AttributeDetectors": Known("cosmo.experts._and_or", "Weights"),
-    # Gates, and their observers.
-    **_classes(
-        "cosmo.gates",
-        "confidence.ConfidenceGate baselines.MaxSoftmaxGate baselines.NoveltyGate odin.OdinGate "
-        "leave_out.LeaveOutGate leave_out.LeaveOutEnsemble evidence.EvidenceGate base.ScoreScale "
-        "odin.Logits calibrated.CalibratedGate",
-    ),
-    "Pushes": Known("cosmo.gates.odin", "_Perturbations"),
-    "Neighbourhood": Known("cosmo.gates.evidence", "_Neighbourhood"),
-    # Seen experts.
-    **_learner("cosmo.experts.seen.SoftmaxRegression", "n_iter_ gap_"),
-    **_classes("cosmo.experts", "seen.Discriminant seen.NoSeenExpert"),
-    **_learner("sklearn.linear_model.LogisticRegression", "n_iter_"),
-    **_learner(
-        "sklearn.linear_model.LogisticRegressionCV", "scores_ coefs_paths_ l1_ratio_ l1_ratios_ n_iter_"
-    ),
-    **_learner(
-        "sklearn.discriminant_analysis.LinearDiscriminantAnalysis", "covariance_", also="_max_components"
-    ),
-    **_learner("sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis", "covariance_"),
-    **_learner("sklearn.dummy.DummyClassifier", also="_strategy"),
-    **_learner("sklearn.neural_network.MLPClassifier", "loss_curve_", also="_label_binarizer"),
-    "KNeighborsClassifier": Known(
-        "sklearn.neighbors", "KNeighborsClassifier", pack=_neighbours_state, restore=_restore_neighbours
-    ),
-    **_classes(
-        "sklearn",
-        "naive_bayes.GaussianNB pipeline.Pipeline preprocessing.StandardScaler preprocessing.MinMaxScaler "
-        "preprocessing.MaxAbsScaler preprocessing.RobustScaler preprocessing.Normalizer "
-        "preprocessing.LabelBinarizer decomposition.PCA",
-    ),
+    "LinearDiscriminantAnalysis": {"leave_out": ("covariance_",), "also": ("_max_components",)},
+    "QuadraticDiscriminantAnalysis": {"leave_out": ("covariance_",)},
+    "DummyClassifier": {"also": ("_strategy",)},
+    "MLPClassifier": {"leave_out": ("loss_curve_",), "also": ("_label_binarizer",)},
+    "KNeighborsClassifier": {"pack": _neighbours_state, "restore": _restore_neighbours},
 }
+_PATHS: dict[str, str] = json.loads(resources.files("cosmo.io").joinpath("classes.json").read_text())
+KNOWN = {name: Known(path, **_EXCEPTIONS.get(name, {})) for name, path in _PATHS.items()}
 
 
 def known_name(kind: type[Any]) -> str | None:
     """Return the name that files use for a class, or None."""
     for name, known in KNOWN.items():
-        if known.name == kind.__name__ and known.load() is kind:
+        if known.path.endswith(f".{kind.__name__}") and known.load() is kind:
             return name
     return None
 

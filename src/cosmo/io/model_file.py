@@ -1,6 +1,6 @@
 """Fitted models as one file, `*.cosmo`: arrays as safetensors, structure as JSON, no code.
 
-Objects of classes that are not in `cosmo.io._packing.KNOWN`, such as forests and own experts, are archives of
+Objects of classes that are not in `cosmo/io/classes.json`, such as forests and own experts, are archives of
 skops in it. Types in them that skops does not trust by itself are loaded only if they are named.
 
 The metadata of the safetensors file is one JSON document. It lists type, shape and SHA-256 of every array,
