@@ -5,8 +5,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from cosmo import Cosmo
-from cosmo._core import threads
-from cosmo._core.threads import blas_threads
+from cosmo._core import parallel as threads
+from cosmo._core.parallel import blas_threads
 from cosmo.experts import ESZSL
 
 

@@ -17,7 +17,6 @@ def save_hdf5(path, fields):
 
 
 SAVERS = {
-    "v4": lambda *a: savemat(*a, format="4"),
     "v5": savemat,
     "v5 compressed": lambda *a: savemat(*a, do_compression=True),
     "v7.3": save_hdf5,
@@ -50,6 +49,11 @@ class TestReading:
             DataError, match=r"a\.mat: cannot be read as a MATLAB file \(.*\); it is damaged, truncated"
         ):
             read_mat(path, ["x"])
+
+    def test_version_4(self, tmp_path):
+        savemat(tmp_path / "a.mat", {"x": np.ones(3)}, format="4")
+        with pytest.raises(DataError, match="version 4; save it with -v7"):
+            read_mat(tmp_path / "a.mat", ["x"])
 
     def test_element_of_an_unknown_type(self, tmp_path):
         path = tmp_path / "a.mat"

@@ -1,4 +1,4 @@
-"""A parallel map over independent tasks: processes of this machine, or a Dask cluster."""
+"""A parallel map in processes or on a Dask cluster, and the threads of BLAS and PyTorch."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from itertools import islice
 from multiprocessing import resource_tracker
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any, TypeVar
 
 import joblib
 from joblib.externals.loky.backend import resource_tracker as loky_resource_tracker
 from joblib.externals.loky.process_executor import TerminatedWorkerError
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import ThreadpoolController, threadpool_limits  # type: ignore[import-untyped]
 
 from cosmo._core import require
 
@@ -32,6 +33,10 @@ Result = TypeVar("Result")
 
 _POLL = 2.0  # seconds between two counts of the workers of a cluster
 _ANSWER = 30.0  # seconds that a scheduler may take to answer
+_LARGE = 2**25  # values in X from which products are worth more than one thread
+_controller = lru_cache(maxsize=1)(ThreadpoolController)
+_lock = Lock()
+_limits: list[Any] = []  # one entry per user; the first one holds the original number of threads
 _PACKAGES = ("cosmo-gzsl", "numpy", "scipy", "scikit-learn", "pandas")
 CLUSTER_ADVICE = (
     "start a scheduler (`dask scheduler`) and workers (`dask worker ADDRESS --nthreads 1`) and pass "
@@ -282,3 +287,35 @@ def _check_versions(client: Any) -> None:
             theirs = node["packages"][package]
             if theirs != ours[package]:
                 raise OSError(f"{name} has {package} {theirs}, not {ours[package]}: install the same")
+
+
+@contextmanager
+def blas_threads(values: int) -> Iterator[None]:
+    """Use one BLAS thread for input of few values: threads of small products mostly wait for each other.
+
+    Several threads of Python may be inside at the same time; the last one restores the number.
+    """
+    if values >= _LARGE:
+        yield
+        return
+    with _lock:
+        _limits.append(None if _limits else _controller().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _lock:
+            if len(_limits) == 1:
+                _limits[0].restore_original_limits()
+            _limits.pop()
+
+
+@contextmanager
+def single_torch_thread() -> Iterator[int]:
+    """Use one thread of PyTorch for each thread of Python; yield the number that was set before."""
+    torch = require("torch")
+    number = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield number
+    finally:
+        torch.set_num_threads(number)

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from cosmo._core.cache import Cache
-from cosmo._core.threads import blas_threads
+from cosmo._core.parallel import blas_threads
 from cosmo._core.validation import Descriptions, as_number, new_descriptions, training_rows
 from cosmo.classifier._methods import fit_calibrated, fit_paper
 from cosmo.classifier.choice import AUTO, choose

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from cosmo._core.threads import blas_threads
+from cosmo._core.parallel import blas_threads
 from cosmo._core.validation import as_class_index, encode_labels, validated
 from cosmo.classifier.combinations import GatedMixture, OperatingPoint
 from cosmo.classifier.estimates import ExpectedScores, ShareEstimate, estimate_share, expected_scores

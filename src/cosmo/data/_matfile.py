@@ -1,4 +1,4 @@
-"""Fields of MATLAB files: read from versions 4 to 7.3, written in version 5."""
+"""Fields of MATLAB files: read from versions 5 to 7.3, written in version 5."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ from cosmo.data.dataset import DataError
 
 _V5_LIMIT = 2**31  # bytes of a field
 _KINDS = {"O": "a cell array", "U": "text", "V": "a struct or sparse matrix", "c": "complex numbers"}
-
-_V4_BYTES = (8, 4, 4, 2, 2, 1)  # of a number, by its type
 
 # Types of elements; a plain element holds numbers or text.
 _MATRIX, _COMPRESSED = 14, 15
@@ -161,10 +159,9 @@ def storable(text: str) -> str:
 
 def _load(path: Path, fields: Sequence[str]) -> dict[str, Any]:
     major, _ = matfile_version(path, appendmat=False)
-    if major == 1:  # versions 5 to 7
-        check_v5(path.read_bytes(), fields)
-    else:
-        check_v4(path.read_bytes())
+    if major != 1:
+        raise ValueError("it has version 4; save it with -v7")
+    check_v5(path.read_bytes(), fields)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="Unreadable variable|Duplicate variable")
         # About another class for sparse matrices, which the benchmark does not have.
@@ -241,22 +238,6 @@ def _kind(values: object) -> str:
 # scipy.io.loadmat trusts the types and sizes that a file declares: on some damaged files it ends the process
 # or takes all memory, so files are checked before. An example (scipy 1.17.1): `savemat` writes the cell array
 # of "cat" and "dog" in 288 bytes; with 5 (sparse) instead of 1 (cells) in byte 144, `loadmat` crashes.
-
-
-def check_v4(content: bytes) -> None:
-    """Raise ValueError or struct.error if matrices of a version 4 file do not fit into it."""
-    (kind,) = struct.unpack_from("<i", content)
-    order = "<" if 0 <= kind < 5000 else ">"
-    place = 0
-    while place < len(content):
-        kind, n_rows, n_columns, imaginary, n_name = struct.unpack_from(f"{order}5i", content, place)
-        item = kind // 10 % 10
-        if min(n_rows, n_columns, n_name) < 0 or item >= len(_V4_BYTES):
-            raise ValueError("a matrix has an impossible header")
-        size = n_rows * n_columns * _V4_BYTES[item] * (2 if imaginary == 1 else 1)
-        place += 20 + n_name + size
-        if place > len(content):
-            raise ValueError(f"a matrix of {size} bytes does not fit in its place")
 
 
 def check_v5(content: bytes, fields: Container[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -11,6 +12,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -33,43 +35,17 @@ class Archive:
 
     name: str
     about: str
-    urls: tuple[str, ...]
+    urls: list[str]
     page: str
     size: str
     checksum: str | None = None
 
 
-_XIAN = "https://datasets.d2.mpi-inf.mpg.de/xian"
-_XIAN_PAGE = (
-    "https://www.mpi-inf.mpg.de/departments/computer-vision-and-machine-learning/research/zero-shot-learning/"
-    "zero-shot-learning-the-good-the-bad-and-the-ugly"
-)
-_SUN = "https://cs.brown.edu/people/gmpatter/Attributes"
-_SUN_PAGE = "https://cs.brown.edu/~gmpatter/sunattributes.html"
-_AWA2 = "https://cvml.ista.ac.at/AwA2"
-_CUB = "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz"
-_CUB_PAGE = "https://www.vision.caltech.edu/datasets/cub_200_2011/"
-
 #: Known archives, by name.
-ARCHIVES: dict[str, Archive] = {
-    name: Archive(name, *fields)  # type: ignore[arg-type]
-    for name, *fields in (
-        ("xlsa17", "proposed splits, attributes and ResNet-101 features of AWA1, AWA2, CUB, SUN and APY",
-         (f"{_XIAN}/xlsa17.zip",), _XIAN_PAGE, "0.9 GB"),
-        ("cvpr18xian", "ResNet-101 features and sentence descriptions of FLO, with its split",
-         (f"{_XIAN}/cvpr18xian.zip",), _XIAN_PAGE, "unknown size"),
-        ("cub", "Caltech-UCSD Birds-200-2011: images and attributes",
-         (_CUB,), _CUB_PAGE, "1.1 GB", "md5:97eceeb196236b17998738112f37df78"),
-        ("awa2-base", "Animals with Attributes 2: classes and attributes, no images",
-         (f"{_AWA2}/AwA2-base.zip",), f"{_AWA2}/", "32 kB"),
-        ("awa2", "Animals with Attributes 2: images",
-         (f"{_AWA2}/AwA2-data.zip",), f"{_AWA2}/", "13 GB"),
-        ("sun-attributes", "SUN attribute database: attributes of each image",
-         (f"{_SUN}/SUNAttributeDB.tar.gz",), _SUN_PAGE, "0.5 MB", "md5:883293e5b645822f6ae0046c6df54183"),
-        ("sun-images", "SUN attribute database: images",
-         (f"{_SUN}/SUNAttributeDB_Images.tar.gz",), _SUN_PAGE, "1.8 GB"),
-    )
-}  # fmt: skip
+ARCHIVES = {
+    one["name"]: Archive(**one)
+    for one in json.loads(resources.files("cosmo.data").joinpath("archives.json").read_text())
+}
 
 
 class FetchError(OSError):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +30,6 @@ _CLASS_FIELDS = (
 )
 _MISSING = -1
 
-# Groups of attributes by position: the files do not name attributes, but their order is fixed.
-_CUB = (
-    "bill shape 9, wing colour 15, upperparts colour 15, underparts colour 15, breast pattern 4, "
-    "back colour 15, tail shape 6, upper tail colour 15, head pattern 11, breast colour 15, "
-    "throat colour 15, eye colour 14, bill length 3, forehead colour 15, under tail colour 15, "
-    "nape colour 15, belly colour 15, wing shape 5, size 5, shape 14, back pattern 4, tail pattern 4, "
-    "belly pattern 4, primary colour 15, leg colour 15, bill colour 15, crown colour 15, wing pattern 4"
-)
-_AWA = (
-    "colour 8, texture 6, shape 4, parts 15, smell 1, activity 10, parts 2, behaviour 5, nutrition 11, "
-    "world region 2, habitat 14, character 7"
-)
-_SUN = "function 36, material 38, surface 13, spatial envelope 15"
-_KNOWN = {"CUB": _CUB, "AWA": _AWA, "AWA1": _AWA, "AWA2": _AWA, "SUN": _SUN}
-
 
 def read_xlsa17(
     folder: str | os.PathLike[str],
@@ -55,7 +42,7 @@ def read_xlsa17(
 ) -> GZSLDataset:
     """Read a folder of the proposed-splits benchmark.
 
-    MATLAB files of versions 4 to 7.3 (HDF5) are read.
+    MATLAB files of versions 5 to 7.3 (HDF5) are read.
 
     Parameters
     ----------
@@ -190,10 +177,12 @@ def write_xlsa17(
 
 def known_groups(dataset: str, n_attributes: int) -> pd.MultiIndex | None:
     """Return the columns (group, number) of a benchmark's attributes, or None."""
-    sizes = [item.rpartition(" ") for item in _KNOWN.get(dataset.upper(), "").split(", ") if item]
-    if sum(int(size) for *_, size in sizes) != n_attributes:
+    # The files do not name attributes, but their order is fixed.
+    known = json.loads(resources.files("cosmo.data").joinpath("attribute_groups.json").read_text())
+    sizes = known.get(dataset.upper().rstrip("12"), [])
+    if sum(size for _, size in sizes) != n_attributes:
         return None
-    groups = pd.Series([group for group, _, size in sizes for _ in range(int(size))])
+    groups = pd.Series([group for group, size in sizes for _ in range(size)])
     numbers = groups.groupby(groups).cumcount() + 1
     return pd.MultiIndex.from_arrays([groups, numbers.astype(str)], names=["group", "attribute"])
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from cosmo._core import require
-from cosmo._core.threads import single_torch_thread
+from cosmo._core.parallel import single_torch_thread
 from cosmo.data.images import image_bytes, read_image
 from cosmo.encoders import resnet
 from cosmo.encoders.base import Encoder, check_text, weights_identity

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmo._core import require
-from cosmo._core.threads import single_torch_thread
+from cosmo._core.parallel import single_torch_thread
 from cosmo.encoders.base import Encoder, check_text, weights_identity
 
 _PREFIX = "sentence:"
