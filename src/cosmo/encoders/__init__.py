@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from cosmo._core import missing_extras
 from cosmo.data.dataset import ItemError
-from cosmo.encoders.base import Encoder
-from cosmo.encoders.features import Extraction, ExtractionError, Problem, extract
+from cosmo.encoders.base import Encoder, Extraction, ExtractionError, Problem, extract
 from cosmo.encoders.images import ImageEncoder
 from cosmo.encoders.text import SentenceEncoder
 
