@@ -113,7 +113,7 @@ class TestRefusals:
             ),
             ("descriptions.csv", b"animal,a\ncat,1\n", "the first column must be called class"),
             ("descriptions.csv", b"class,a\ncat,1\ndog,2\n", "'fox'"),
-            ("descriptions.csv", b"class,a\n\xff,1\n", "not a CSV table in UTF-8"),
+            ("descriptions.csv", b"class,a\n\xff,1\n", "not UTF-8 text"),
             ("split.csv", b"part,row\ntrainval,-1\n", "split.csv: row 1 is trainval,-1"),
             ("split.csv", b"part,row\ntrainval,9999999999999999999\n", "split.csv: row 1 is trainval,9999"),
             ("split.csv", b"part,row\ntraining,1\n", "expected one of trainval"),

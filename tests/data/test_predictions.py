@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cosmo.data import DataError
-from cosmo.data.predictions import read_predictions
+from cosmo.data.plain import read_predictions
 
 STAGES = {
     "val": {"rows": [9, 2], "y": [1, 2], "seen_classes": [1], "unseen_classes": [2], "seen_val_seed": 1003},

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.io import loadmat, savemat
 
-from cosmo.data.predictions import read_predictions
+from cosmo.data.plain import read_predictions
 from cosmo.data.xlsa17 import read_xlsa17, read_xlsa17_split, write_xlsa17
 
 LABEL_FILE = {"AWA1": "labels", "CUB": "res50", "SUN": "labels"}

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from cosmo.data.dataset import DataError, GZSLDataset, Split
     from cosmo.data.glyphs import glyph_features, load_glyphs, write_glyph_images
     from cosmo.data.images import read_image_folder, read_image_table
-    from cosmo.data.plain import read_plain, write_plain
-    from cosmo.data.predictions import StagePredictions, read_predictions
+    from cosmo.data.plain import StagePredictions, read_plain, read_predictions, write_plain
     from cosmo.data.tables import match_labels, read_descriptions, read_features, read_table, read_texts
     from cosmo.data.xlsa17 import read_xlsa17, read_xlsa17_split, write_xlsa17
 
@@ -20,8 +19,7 @@ _NAMES = {
     "dataset": ("DataError", "GZSLDataset", "Split"),
     "glyphs": ("glyph_features", "load_glyphs", "write_glyph_images"),
     "images": ("read_image_folder", "read_image_table"),
-    "plain": ("read_plain", "write_plain"),
-    "predictions": ("StagePredictions", "read_predictions"),
+    "plain": ("StagePredictions", "read_plain", "read_predictions", "write_plain"),
     "tables": ("match_labels", "read_descriptions", "read_features", "read_table", "read_texts"),
     "xlsa17": ("read_xlsa17", "read_xlsa17_split", "write_xlsa17"),
 }

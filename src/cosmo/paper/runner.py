@@ -27,7 +27,7 @@ from cosmo.data import (
     read_xlsa17,
     read_xlsa17_split,
 )
-from cosmo.data.predictions import StagePredictions
+from cosmo.data.plain import StagePredictions
 from cosmo.data.splits import PUBLISHED_SEEDS, Protocol
 from cosmo.evaluation.expert_cache import ExpertCache, Training, train_all
 from cosmo.evaluation.run import CALIBRATED
