@@ -108,10 +108,6 @@ class TestHoldOut:
         for part in ("seen_train", "seen_val", "unseen_val"):
             np.testing.assert_array_equal(np.array(rows)[getattr(inside, part)], getattr(self.held, part))
 
-    def test_within_too_small_a_subset(self):
-        with pytest.raises(ValueError, match="has rows outside the subset"):
-            self.held.within([10, 11, 12, 3, 4, 5, 6, 20, 21, 22])
-
     def test_parts_must_be_disjoint_and_not_empty(self):
         with pytest.raises(ValueError, match="share rows"):
             HoldOut([0, 1], [1, 2], [3])

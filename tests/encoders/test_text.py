@@ -69,19 +69,10 @@ def test_default_prompt_of_a_model_goes_before_each_text(encoder, monkeypatch):
     np.testing.assert_allclose(encoder.encode(["where is it"]), expected, atol=1e-6)
 
 
-def test_nothing_is_encoded(encoder):
-    assert encoder.encode([]).shape == (0, 384)
-
-
 @pytest.mark.parametrize("item", ["", " \n", None, float("nan"), 3])
 def test_items_that_are_no_text(encoder, item):
     with pytest.raises(ItemError, match="empty|expected a text"):
         encoder.encode(["fine", item])
-
-
-def test_one_text_is_not_a_list(encoder):
-    with pytest.raises(TypeError, match="put it into a list"):
-        encoder.encode("a text")
 
 
 def test_broken_unicode_does_not_stop(encoder):

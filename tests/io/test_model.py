@@ -11,7 +11,7 @@ import cosmo
 from cosmo import ESZSL, Cosmo
 from cosmo.data import load_glyphs
 from cosmo.io.model import Model, fit_model
-from cosmo.io.model_file import ModelError, read_card, save
+from cosmo.io.model_file import ModelError, read_card
 
 EXPERT = ESZSL(1.0, 1.0)
 
@@ -143,13 +143,6 @@ def test_learning_without_exemplars_needs_training_rows(data):
     assert label in model.cosmo.seen_classes_
     model.learn(rows[:1], [label])  # The training rows have filled the buffer.
     assert model.exemplars.counts[-1] == 11
-
-
-def test_a_plain_classifier_from_a_file_is_a_model(data, model, tmp_path):
-    save(model.cosmo, tmp_path / "cosmo.cosmo")
-    again = Model.load(tmp_path / "cosmo.cosmo")
-    np.testing.assert_array_equal(again.predict(data.features), model.predict(data.features))
-    assert again.exemplars is None
 
 
 class Unstorable(GaussianNB):

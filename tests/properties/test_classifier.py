@@ -11,8 +11,6 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from cosmo import Cosmo
-from cosmo.data import GZSLDataset, Split
-from cosmo.data.splits import Protocol, SealedTestError
 from cosmo.experts import DAP, ESZSL, SimilarityExpert, SynC
 
 seeds = st.integers(0, 2**32 - 1)
@@ -111,34 +109,3 @@ class TestExperts:
         clear = np.abs(before[:, :, None] - before[:, None, :]) > 1e-5
         same = (after[:, :, None] > after[:, None, :]) == (before[:, :, None] > before[:, None, :])
         assert same[clear].all()
-
-    @few
-    @given(seed=seeds)
-    def test_order_of_rows(self, name, seed):
-        order = np.random.default_rng(seed).permutation(40)
-        one = expert(name).scores(task().X_new, task().table)[order]
-        np.testing.assert_allclose(
-            expert(name).scores(task().X_new[order], task().table), one, rtol=1e-4, atol=1e-5
-        )
-
-
-@cache
-def dataset():
-    own = task()
-    n, is_new = len(own.y), ~np.isin(own.y_new, SEEN)
-    split = Split(np.arange(n), n + np.flatnonzero(~is_new), n + np.flatnonzero(is_new))
-    return GZSLDataset(np.vstack([own.X, own.X_new]), np.r_[own.y, own.y_new], own.table, split)
-
-
-class TestSeal:
-    @few
-    @given(data=st.data())
-    def test_no_selection_of_rows_opens_it(self, data):
-        protocol = Protocol(dataset())
-        sealed = np.setdiff1d(np.arange(-3, len(dataset()) + 3), dataset().split.trainval)
-        rows = data.draw(st.lists(st.sampled_from(dataset().split.trainval.tolist()), max_size=5))
-        one = data.draw(st.sampled_from(sealed.tolist()))
-        place = data.draw(st.integers(0, len(rows)))
-        with pytest.raises(SealedTestError, match="outside the training rows"):
-            protocol.samples([*rows[:place], one, *rows[place:]])
-        assert not protocol.opened

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from cosmo.classifier.combinations import GatedMixture, OperatingPoint
 from cosmo.classifier.ways import CalibratedStacking
@@ -158,22 +156,6 @@ def test_stacking_curve_is_brute_force(shape):
 def stacked_rows(task, constant):
     """`stacked`, also for one constant per row."""
     return stacked(task, np.asarray(constant)[:, None] if np.ndim(constant) else constant)
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    st.integers(1, 12),
-    st.integers(1, 12),
-    st.integers(0, 2**32 - 1),
-    st.floats(0.003, 10),
-    st.sampled_from([0.1, 0.3, 1.0, 3.0, 30.0]),
-    st.sampled_from(sorted(RULES)) | st.floats(0, 0.99),
-)
-def test_any_experts(n_seen, n_unseen, seed, softness, concentration, rule):
-    smoothing_rule = RULES[rule] if isinstance(rule, str) else {"smoothing": "constant", "prior_weight": rule}
-    # Noise keeps rows of saturated experts from flipping within rounding of each other.
-    task = draw_task((n_seen, n_unseen), seed, n=12, concentration=concentration, noise=0.05)
-    compare_gated(task, smoothing_rule, softness)
 
 
 @pytest.mark.parametrize("name", ["none", "constant 0.35", "adaptive", "hard"])
