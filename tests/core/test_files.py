@@ -61,10 +61,3 @@ def test_a_failure_leaves_what_was_there(step, error, path, monkeypatch):
         write_atomic(path, b"new")
     monkeypatch.undo()
     check_untouched(path)
-
-
-def test_a_folder_in_the_way(tmp_path):
-    (tmp_path / "taken").mkdir()
-    with pytest.raises(OSError, match="taken"):
-        write_atomic(tmp_path / "taken", b"new")
-    assert os.listdir(tmp_path) == ["taken"]

@@ -137,12 +137,6 @@ class TestResult:
         assert result["id"].dtype == "Int64"
         assert result["id"].dropna().tolist() == list(range(20))
 
-    def test_columns_in_another_order_and_others_beside_them(self, model, rows, tmp_path):
-        mixed = rows[:20][NAMES[::-1]].assign(extra=1.0, note="x")
-        mixed.to_csv(tmp_path / "new.csv", index=False)
-        predict(model, tmp_path / "new.csv", tmp_path / "out.csv")
-        assert pd.read_csv(tmp_path / "out.csv")["label"].tolist() == list(model.predict(rows[:20]))
-
 
 class Killed(BaseException):
     pass
@@ -285,18 +279,6 @@ class TestTexts:
 
 
 class TestDoor:
-    def test_number_of_features(self, model, tmp_path):
-        np.save(tmp_path / "new.npy", np.ones((5, 7)))
-        with pytest.raises(DataError, match=r"new.npy: rows have 7 features, the model takes 30"):
-            predict(model, tmp_path / "new.npy", tmp_path / "out.csv")
-
-    def test_bad_cell_is_named_where_it_is(self, model, rows, tmp_path):
-        bad = rows[:40].astype(object)
-        bad.iloc[30, 3] = "oops"
-        bad.to_csv(tmp_path / "new.csv", index=False)
-        with pytest.raises(DataError, match=r"new.csv: row 31, column 'f3' is 'oops'"):
-            predict(model, tmp_path / "new.csv", tmp_path / "out.csv")
-
     @pytest.mark.parametrize(
         ("sink", "message"),
         [("out.xls", "name a .csv, .jsonl or .parquet"), ("no/out.csv", "no such folder")],

@@ -102,9 +102,6 @@ class TestOptions:
     def test_kind_by_what_is_given(self, options, kind, tmp_path):
         assert Project(tmp_path / "a.csv", tmp_path / "d.csv", **options).sample_kind == kind
 
-    def test_a_folder_has_pictures(self, tmp_path):
-        assert Project(tmp_path, tmp_path / "d.csv").sample_kind == "images"
-
 
 class TestHeldOut:
     def test_a_share_of_each_class_and_whole_classes(self, fruit):
@@ -145,16 +142,6 @@ class TestReading:
         (tmp_path / "d.json").write_text('{"1": [0, 1], "2": [1, 0], "3": [1, 1]}')
         data = Project(tmp_path / "s.csv", tmp_path / "d.json").load()
         assert list(data.train.labels) == ["1", "2"]
-
-    def test_arrays(self, tmp_path):
-        np.savez(tmp_path / "s.npz", X=np.eye(4), y=np.array(list("abab")))
-        np.save(tmp_path / "s.npy", np.eye(4))
-        (tmp_path / "y.txt").write_text("a\nb\na\nb\n")
-        (tmp_path / "d.json").write_text('{"a": [0, 1], "b": [1, 0], "c": [1, 1]}')
-        one = Project(tmp_path / "s.npz", tmp_path / "d.json").load()
-        other = Project(tmp_path / "s.npy", tmp_path / "d.json", labels=tmp_path / "y.txt").load()
-        assert list(one.train.labels) == list(other.train.labels) == list("abab")
-        assert (one.train.items == other.train.items).all()
 
     def test_no_labels(self, fruit):
         project = Project(fruit / "samples.csv", fruit / "descriptions.csv")

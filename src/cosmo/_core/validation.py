@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -162,7 +162,7 @@ def check_descriptions(descriptions: Descriptions, *, name: str = "descriptions"
         raise ValueError(f"{name} has no class label in row {nameless[0]}; name the class or drop the row")
     twice = descriptions.index[descriptions.index.duplicated()]
     if len(twice):
-        raise ValueError(f"{name} describes a class more than once: {_some(twice)}; keep one row for each")
+        raise ValueError(f"{name} describes a class more than once: {listed(twice)}; keep one row for each")
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             # A fixed memory layout, because the rounding of matrix products depends on it.
@@ -188,7 +188,7 @@ def encode_labels(labels: Iterable[Hashable], classes: pd.Index, *, name: str = 
             raise ValueError(f"{name} has no label in row {missing[0]}; fill it in or drop the row")
         unknown = index[codes < 0].unique()
         raise ValueError(
-            f"{name} without a description: {_some(unknown)}; add a row for each to the descriptions"
+            f"{name} without a description: {listed(unknown)}; add a row for each to the descriptions"
         )
     return codes
 
@@ -287,6 +287,8 @@ def validated(
         raise kind(f"X must be one row of finite numbers per sample ({error})") from error
 
 
-def _some(labels: pd.Index, most: int = 5) -> str:
-    shown = ", ".join(repr(label) for label in labels[:most])
-    return shown if len(labels) <= most else f"{shown} and {len(labels) - most} more"
+def listed(names: Iterable[Any], show: Callable[[Any], str] = repr, separator: str = ", ") -> str:
+    """Return the first five names for a message, and the number of the others."""
+    names = list(names)
+    shown = separator.join(map(show, names[:5]))
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"

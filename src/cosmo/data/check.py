@@ -14,7 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from cosmo.data.dataset import ItemError, listed
+from cosmo._core.validation import listed
+from cosmo.data.dataset import ItemError
 from cosmo.data.images import read_image
 from cosmo.data.samples import ProjectData, SampleSet
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations
 from typing import Any
@@ -11,7 +11,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cosmo._core.validation import as_class_index, check_descriptions, check_features, encode_labels
+from cosmo._core.validation import (
+    as_class_index,
+    check_descriptions,
+    check_features,
+    encode_labels,
+    listed,
+)
 
 
 class DataError(ValueError):
@@ -209,10 +215,3 @@ class GZSLDataset:
         seen = np.zeros(len(self.classes), dtype=bool)
         seen[self.codes[self.split.trainval]] = True
         return seen
-
-
-def listed(names: Iterable[Any], show: Callable[[Any], str] = repr, separator: str = ", ") -> str:
-    """Return the first five names for a message, and the number of the others."""
-    names = list(names)
-    shown = separator.join(map(show, names[:5]))
-    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cosmo._core.validation import as_class_index, check_descriptions, check_features
+from cosmo._core.validation import as_class_index, check_descriptions, check_features, listed
 from cosmo.data._tablefile import (
     TableFile,
     as_labels,
@@ -23,7 +23,7 @@ from cosmo.data._tablefile import (
     read_npz,
     shown_columns,
 )
-from cosmo.data.dataset import DataError, listed
+from cosmo.data.dataset import DataError
 
 LABEL_NAMES = ("label", "class")
 _CLASS_NAMES = ("class", "label")
@@ -248,21 +248,23 @@ def match_labels(labels: Iterable[Hashable], classes: pd.Index) -> pd.Index:
     ['1', '2', '1']
     """
     index = as_class_index(labels)
-    if index.isin(classes).all():
-        return index
     missing = index.isna()
-    if missing.any():
+    if missing.any() and not classes.hasnans:
         raise DataError(f"labels have none in row {missing.argmax()}; fill it in or drop the row")
+    matched = index if index.isin(classes).all() else match_texts(index, classes)
+    undescribed = matched[~matched.isin(classes)].unique()
+    if len(undescribed):
+        raise DataError(
+            f"{len(undescribed)} classes of samples have no description: {listed(undescribed)}; "
+            f"described are {listed(classes)}: add descriptions, or correct the labels"
+        )
+    return matched
+
+
+def match_texts(labels: Iterable[Hashable], classes: pd.Index) -> pd.Index:
+    """Return labels with the type of `classes` where both have the same text, such as 1 and "1"."""
     by_text = {str(name): name for name in classes}
-    if len(by_text) == len(classes):
-        matches = [by_text.get(str(label)) for label in index]
-        if None not in matches:
-            return pd.Index(matches)
-    undescribed = index[~index.isin(classes) & ~index.astype(str).isin(list(by_text))].unique()
-    raise DataError(
-        f"{len(undescribed)} classes of samples have no description: {listed(undescribed)}; "
-        f"described are {listed(classes)}: add descriptions, or correct the labels"
-    )
+    return pd.Index([by_text.get(str(label), label) for label in labels], tupleize_cols=False)
 
 
 def table_labels(table: pd.DataFrame, label: str | None, where: str) -> pd.Index | None:

@@ -24,7 +24,7 @@ from cosmo.classifier.choice import AUTO, named_experts
 from cosmo.data.check import suggest_expert
 from cosmo.data.dataset import DataError
 from cosmo.data.samples import Kind, ProjectData, SampleSet, read_samples
-from cosmo.data.tables import match_labels, read_descriptions
+from cosmo.data.tables import match_labels, match_texts, read_descriptions
 from cosmo.encoders import Encoder, extract, make_encoder, missing_packages
 from cosmo.experts import make_unseen_expert
 from cosmo.gates import make_gate
@@ -164,7 +164,7 @@ class Project:
 
         def read_labelled(source: Path) -> SampleSet:
             samples = self.read(source)
-            return SampleSet(samples.items, _match_text(samples.require_labels(source), descriptions.index))
+            return SampleSet(samples.items, match_texts(samples.require_labels(source), descriptions.index))
 
         train = read_labelled(self.samples)
         test = None if self.test is None else read_labelled(self.test)
@@ -175,7 +175,7 @@ class Project:
 
     def _held_out(self, labels: pd.Index) -> NDArray[np.bool_]:
         """Return a mask of the test samples."""
-        names = _match_text(pd.Index(self.hold_back, tupleize_cols=False), labels.unique())
+        names = match_texts(self.hold_back, labels.unique())
         missing = names[~names.isin(labels)]
         if len(missing):
             raise ValueError(f"hold_back names {missing[0]!r}, of which {self.samples} has no sample")
@@ -327,9 +327,3 @@ def _check_entry(path: Path, name: str, value: Any) -> None:
     }.get(name, ("text in quotes", isinstance(value, str)))
     if not valid:
         raise DataError(f"{path}: {name} must be {expected}, got {value!r}")
-
-
-def _match_text(labels: pd.Index, classes: pd.Index) -> pd.Index:
-    """Return labels with the type of `classes` where both have the same text, such as 1 and "1"."""
-    by_text = {str(name): name for name in classes}
-    return pd.Index([by_text.get(str(label), label) for label in labels], tupleize_cols=False)

@@ -204,14 +204,6 @@ def test_validation_outputs_are_summarised(task, tmp_path):
     assert (tmp_path / "twice.cosmo").read_bytes() == (tmp_path / "model.cosmo").read_bytes()
 
 
-def test_a_model_with_a_generator_gets_its_classifier_back(task, tmp_path):
-    model = fit(task, unseen=small("f-clswgan"))
-    expected = model.predict_proba(task.X_new)
-    save(model, tmp_path / "model.cosmo")
-    again = load(tmp_path / "model.cosmo")
-    np.testing.assert_array_equal(again.predict_proba(task.X_new), expected)
-
-
 TREE = "sklearn.tree._tree.Tree"
 OTHERS = {
     "forest": (RandomForestClassifier(5, random_state=0), [TREE]),
