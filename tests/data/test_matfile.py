@@ -1,9 +1,11 @@
 import os
+import struct
 
 import h5py
 import numpy as np
 import pytest
 from scipy.io import loadmat, savemat
+from scipy.sparse import csc_matrix
 
 from cosmo.data import DataError
 from cosmo.data import _matfile as matfile
@@ -52,18 +54,79 @@ class TestReading:
 
     def test_version_4(self, tmp_path):
         savemat(tmp_path / "a.mat", {"x": np.ones(3)}, format="4")
-        with pytest.raises(DataError, match="version 4; save it with -v7"):
+        with pytest.raises(DataError, match=r"not of version 5 or 7.3; save it with -v7"):
             read_mat(tmp_path / "a.mat", ["x"])
 
-    def test_element_of_an_unknown_type(self, tmp_path):
+
+CELLS = np.empty((2, 2), dtype=object)
+CELLS[:] = [["cat", np.eye(2)], ["", np.array(["ab", "cd"])]]
+
+
+def same(one, other):
+    if one.dtype == object:
+        return one.shape == other.shape and all(map(same, one.ravel(), other.ravel()))
+    if one.dtype.kind == "U":
+        return one.ravel().tolist() == (other.ravel().tolist() or [""])
+    return (one.dtype, one.shape) == (other.dtype, other.shape) and np.array_equal(one, other)
+
+
+class TestVersion5:
+    @pytest.mark.parametrize("compressed", [False, True])
+    @pytest.mark.parametrize(
+        "value",
+        [
+            *(np.eye(2, 3), np.zeros((0, 4)), np.ones((2, 2, 2), dtype=np.uint8), np.array([[1j, 2]])),
+            *(np.arange(3, dtype=np.int64), np.float32(1.5), True),
+            *("Möwe 鳥", "", np.array(["cat", "fox"]), CELLS, np.empty((0, 0), dtype=object)),
+        ],
+        ids=repr,
+    )
+    def test_is_what_scipy_reads(self, tmp_path, value, compressed):
         path = tmp_path / "a.mat"
-        savemat(path, {"x": np.ones((1, 3))})
+        savemat(path, {"y": 1.0, "x": value, "z": {"a": 1.0}}, do_compression=compressed)
+        file = read_mat(path, ["x", "y"])
+        assert list(file.fields) == ["x", "y"]
+        assert same(file.fields["x"], loadmat(path)["x"])
+
+    @pytest.mark.parametrize("value", [{"a": 1.0}, csc_matrix(np.eye(5))], ids=["struct", "sparse"])
+    def test_other_classes_have_a_kind_only(self, tmp_path, value):
+        savemat(tmp_path / "a.mat", {"x": value})
+        with pytest.raises(DataError, match="got a struct or sparse matrix; convert it"):
+            read_mat(tmp_path / "a.mat", ["x"]).numbers("x")
+
+    @pytest.mark.parametrize("compressed", [False, True])
+    def test_damage_is_found_or_harmless(self, tmp_path, compressed):
+        """Any cut and any changed byte gives values or a `DataError`."""
+        path = tmp_path / "a.mat"
+        savemat(path, {"x": np.arange(6.0), "names": CELLS}, do_compression=compressed)
         content = path.read_bytes()
-        path.write_bytes(content[:-32] + b"\x08" + content[-31:])
-        with pytest.raises(
-            DataError, match=r"a\.mat: cannot be read .*lacks one of its parts\); it is damaged"
-        ):
-            read_mat(path, ["x"])
+        cuts = [content[:length] for length in range(129, len(content), 3)]
+        changes = [
+            content[:place] + bytes([byte ^ mask]) + content[place + 1 :]
+            for place, byte in enumerate(content)
+            for mask in (1, 128)
+        ]
+        n_errors = 0
+        for damaged in [*cuts, *changes]:
+            path.write_bytes(damaged)
+            try:
+                read_mat(path, ["x", "names"])
+            except DataError as error:
+                assert "a.mat: cannot be read" in str(error)  # noqa: PT017
+                n_errors += 1
+        assert n_errors > len(cuts)
+
+    def test_deep_nesting(self, tmp_path):
+        def element(kind, content):
+            return struct.pack("<II", kind, len(content)) + content
+
+        cell = element(14, b"")
+        for _ in range(2000):
+            head = element(6, struct.pack("<II", 1, 0)) + element(5, struct.pack("<ii", 1, 1))
+            cell = element(14, head + struct.pack("<HH4s", 1, 1, b"x") + cell)
+        (tmp_path / "a.mat").write_bytes(b"MATLAB 5.0".ljust(124) + b"\x00\x01IM" + cell)
+        with pytest.raises(DataError, match="recursion"):
+            read_mat(tmp_path / "a.mat", ["x"])
 
 
 class TestWriting:

@@ -91,7 +91,7 @@ def matlab_5(claimed, content):
 
 
 class TestMatlab:
-    """scipy's `loadmat` ends the process, or allocates gigabytes, for some of these."""
+    """Sizes that a file claims are not believed, and other files are not read."""
 
     def check(self, refused, path, *parts):
         with refused(DataError, str(path), *parts):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import os
 import struct
-import warnings
 import zlib
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,8 +15,7 @@ from typing import Any, TypeAlias
 import h5py
 import numpy as np
 from numpy.typing import NDArray
-from scipy.io import loadmat, savemat
-from scipy.io.matlab import matfile_version
+from scipy.io import savemat
 
 from cosmo._core.files import replace_files
 from cosmo.data._tablefile import max_unpacked_bytes
@@ -26,17 +24,14 @@ from cosmo.data.dataset import DataError
 _V5_LIMIT = 2**31  # bytes of a field
 _KINDS = {"O": "a cell array", "U": "text", "V": "a struct or sparse matrix", "c": "complex numbers"}
 
-# Types of elements; a plain element holds numbers or text.
+# Types of elements and classes of matrices in version 5; matrices of other classes are not read.
+_TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+_ENCODINGS = {1: "latin1", 2: "latin1", 4: "utf-16-le", 16: "utf-8", 17: "utf-16-le", 18: "utf-32-le"}
 _MATRIX, _COMPRESSED = 14, 15
-_PLAIN = (1, 2, 3, 4, 5, 6, 7, 9, 12, 13, 16, 17, 18)
+_CELL, _TEXT, _NUMBERS = 1, 4, range(6, 16)
+_START = 1024  # bytes that hold the name of a variable
 
-# Classes of matrices, and how many plain elements follow the flags: dimensions, name and what the class adds.
-_CELL, _STRUCT, _OBJECT, _TEXT, _SPARSE, _FUNCTION, _OPAQUE = 1, 2, 3, 4, 5, 16, 17
-_NUMBERS = range(6, 16)
-_N_PLAIN = {_CELL: 2, _STRUCT: 4, _OBJECT: 5, _TEXT: 3, _SPARSE: 5, _FUNCTION: 2, _OPAQUE: 3}
-_N_PLAIN |= dict.fromkeys(_NUMBERS, 3)
-
-_Element: TypeAlias = tuple[int, int, memoryview]  # type, size, content
+_Element: TypeAlias = tuple[int, memoryview]  # type, content
 
 
 def read_mat(path: Path, fields: Sequence[str]) -> MatFile:
@@ -52,7 +47,7 @@ def read_mat(path: Path, fields: Sequence[str]) -> MatFile:
 
 @dataclass(frozen=True)
 class MatFile:
-    """Fields of a MATLAB file as `scipy.io.loadmat` returns them, with typed access."""
+    """Fields of a MATLAB file as arrays, with typed access."""
 
     path: Path
     fields: dict[str, Any]
@@ -158,16 +153,92 @@ def storable(text: str) -> str:
 
 
 def _load(path: Path, fields: Sequence[str]) -> dict[str, Any]:
-    major, _ = matfile_version(path, appendmat=False)
-    if major != 1:
-        raise ValueError("it has version 4; save it with -v7")
-    check_v5(path.read_bytes(), fields)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="Unreadable variable|Duplicate variable")
-        # About another class for sparse matrices, which the benchmark does not have.
-        warnings.filterwarnings("ignore", message="The default value for `spmatrix`")
-        values: dict[str, Any] = loadmat(path, variable_names=list(fields), appendmat=False)
+    """Return variables of a version 5 file.
+
+    `scipy.io.loadmat` trusts the types and sizes that a file declares: on some damaged files it ends the
+    process or takes all memory. An example (scipy 1.17.1): `savemat` writes the cell array of "cat" and "dog"
+    in 288 bytes; with 5 (sparse) instead of 1 (cells) in byte 144, `loadmat` crashes.
+    """
+    content = memoryview(path.read_bytes())
+    if bytes(content[124:128]) != b"\x00\x01IM":
+        raise ValueError("it is not of version 5 or 7.3; save it with -v7")
+    values: dict[str, Any] = {}
+    for kind, body in _elements(content[128:], align=1):
+        start = _inflate(body, _START) if kind == _COMPRESSED else (kind, body)
+        name = _variable_name(start[1])
+        if name in values:
+            raise ValueError(f"it has the variable {name} twice")
+        if name in fields:
+            values[name] = _read_matrix(_inflate(body) if kind == _COMPRESSED else start)
     return {field: values[field] for field in fields if field in values}
+
+
+def _elements(body: memoryview, *, align: int = 8) -> Iterator[_Element]:
+    """Yield types and contents of elements."""
+    place = 0
+    while place < len(body):
+        kind, n_bytes = struct.unpack_from("<II", body, place)
+        if kind >> 16:  # the short form: size, type and content in eight bytes
+            kind, n_bytes, start, end = kind & 0xFFFF, kind >> 16, place + 4, place + 8
+        else:
+            start = place + 8
+            end = start + n_bytes + -n_bytes % align
+        if start + n_bytes > end or end > len(body):
+            raise ValueError(f"an element of {n_bytes} bytes does not fit in its place")
+        yield kind, body[start : start + n_bytes]
+        place = end
+
+
+def _inflate(packed: memoryview, most: int | None = None) -> _Element:
+    """Return a compressed element, or `most` bytes of it."""
+    limit = max_unpacked_bytes(len(packed))
+    inflated = zlib.decompressobj().decompress(packed, most or limit)
+    kind, size = struct.unpack_from("<II", inflated)
+    if size > limit or (most is None and size > len(inflated) - 8):
+        raise ValueError(f"an element of {size} bytes is not in the {len(packed)} bytes that are there")
+    return kind, memoryview(inflated)[8 : 8 + size]
+
+
+def _variable_name(body: memoryview) -> str:
+    *_, (_, name) = islice(_elements(body), 3)  # after flags and dimensions
+    return bytes(name).decode("latin1")
+
+
+def _read_matrix(element: _Element) -> Any:
+    """Return numbers, rows of text or cells as arrays; of other classes, nothing but a dtype."""
+    kind, body = element
+    if kind != _MATRIX:
+        raise ValueError(f"an element of type {kind} stands in the place of a matrix")
+    if not body:
+        return np.empty((0, 0))
+    (_, flags), (_, dimensions), _, *parts = _elements(body)
+    (flag,) = struct.unpack_from("<I", flags)
+    shape = struct.unpack(f"<{len(dimensions) // 4}i", dimensions)
+    category, n_items = flag & 0xFF, math.prod(shape)
+    if category == _CELL:
+        if n_items != len(parts):
+            raise ValueError(f"a cell array of {n_items} cells has {len(parts)}")
+        cells = np.empty(n_items, dtype=object)
+        for place, part in enumerate(parts):
+            cells[place] = _read_matrix(part)
+        return cells.reshape(shape, order="F")
+    if category == _TEXT:
+        return _read_text(parts[0], shape)
+    if category in _NUMBERS:
+        real, *imaginary = (np.frombuffer(part, f"<{_TYPES[kind]}") for kind, part in parts)
+        values = real + 1j * imaginary[0] if flag >> 11 & 1 else real
+        return values.copy().reshape(shape, order="F")
+    return np.empty((), dtype=np.void)
+
+
+def _read_text(part: _Element, shape: tuple[int, ...]) -> NDArray[np.str_]:
+    """Return the rows of a character matrix."""
+    kind, content = part
+    text = bytes(content).decode(_ENCODINGS[kind])
+    if shape[0] <= 1 or not text:
+        return np.array([text])
+    letters = np.array(list(text), dtype="U1").reshape(shape, order="F")
+    return np.array(["".join(row) for row in letters])
 
 
 def _load_hdf5(path: Path, fields: Sequence[str]) -> dict[str, Any]:
@@ -180,7 +251,7 @@ def _load_hdf5(path: Path, fields: Sequence[str]) -> dict[str, Any]:
 
 
 def _from_hdf5(file: Any, node: Any, limit: int) -> Any:
-    """Return a variable of a version 7.3 file as `loadmat` would: transposed, text decoded."""
+    """Return a variable of a version 7.3 file: transposed, text decoded."""
     if not isinstance(node, h5py.Dataset):
         return np.empty((), dtype=np.void)
     _check_hdf5(node, limit)
@@ -233,91 +304,3 @@ def _kind(values: object) -> str:
     if not isinstance(values, np.ndarray):
         return f"a {type(values).__name__}"
     return _KINDS.get(values.dtype.kind, "numbers")
-
-
-# scipy.io.loadmat trusts the types and sizes that a file declares: on some damaged files it ends the process
-# or takes all memory, so files are checked before. An example (scipy 1.17.1): `savemat` writes the cell array
-# of "cat" and "dog" in 288 bytes; with 5 (sparse) instead of 1 (cells) in byte 144, `loadmat` crashes.
-
-
-def check_v5(content: bytes, fields: Container[str]) -> None:
-    """Raise if elements of a version 5 file do not fit into each other or have wrong types.
-
-    Only variables named in `fields` are checked completely; scipy reads no others. The error is a
-    ValueError, struct.error, zlib.error or RecursionError.
-    """
-    order = "<" if content[126:128] == b"IM" else ">"
-    for kind, size, body in _elements(memoryview(content)[128:], len(content) - 128, order, align=1):
-        if kind == _COMPRESSED:
-            kind, size, body = _inflate(body, order)
-        if any(name in fields for name in _possible_names(body, size, order)):
-            _check_matrix(kind, size, body, order)
-
-
-def _elements(body: memoryview, size: int, order: str, *, align: int = 8) -> Iterator[_Element]:
-    """Yield the elements in `size` bytes; `body` may be truncated after the last tag."""
-    place = 0
-    while place < size:
-        kind, n_bytes = struct.unpack_from(f"{order}II", body, place)
-        if kind >> 16:  # the short form: size, type and content in eight bytes
-            kind, n_bytes, start, end = kind & 0xFFFF, kind >> 16, place + 4, place + 8
-        else:
-            start = place + 8
-            end = start + n_bytes + -n_bytes % align
-        if start + n_bytes > end or end > size:
-            raise ValueError(f"an element of {n_bytes} bytes does not fit in its place")
-        yield kind, n_bytes, body[start : start + n_bytes]
-        place = end
-
-
-def _inflate(packed: memoryview, order: str) -> _Element:
-    """Return a compressed element; for real numbers only its start, which has all tags."""
-    most = max_unpacked_bytes(len(packed))
-    inflated = zlib.decompressobj().decompress(packed, 1024)
-    category, n_imaginary = _category(memoryview(inflated)[8:], order)
-    if n_imaginary or category not in _NUMBERS:
-        inflated = zlib.decompressobj().decompress(packed, most)
-    kind, size = struct.unpack_from(f"{order}II", inflated)
-    if size > most:
-        raise ValueError(f"an element of {size} bytes is compressed to {len(packed)}: not plausible")
-    return kind, size, memoryview(inflated)[8:]
-
-
-def _possible_names(body: memoryview, size: int, order: str) -> list[str]:
-    """Return the two elements after the flags: dimensions and name, or (opaque) the name and another text."""
-    first, second = islice(_elements(body[16:], size - 16, order), 2)
-    return [bytes(content).decode("latin1") for *_, content in (first, second)]
-
-
-def _category(body: memoryview, order: str) -> tuple[int, int]:
-    """Return the class of a matrix, and 1 if it has an imaginary part or else 0."""
-    (flags,) = struct.unpack_from(f"{order}I", body, 8)
-    category = flags & 0xFF
-    return category, flags >> 11 & 1 if category in (_SPARSE, *_NUMBERS) else 0
-
-
-def _check_matrix(kind: int, size: int, body: memoryview, order: str) -> None:
-    if kind != _MATRIX:
-        raise ValueError(f"an element of type {kind} stands in the place of a matrix")
-    if size == 0:
-        return
-    (_, n_flags, _), *elements = _elements(body, size, order)
-    category, n_imaginary = _category(body, order)
-    n_plain = _N_PLAIN.get(category, 0) + n_imaginary
-    plain, inner = elements[:n_plain], elements[n_plain:]
-    if n_flags != 8 or not plain or len(plain) < n_plain or any(kind not in _PLAIN for kind, *_ in plain):
-        raise ValueError(f"a matrix of class {category} lacks one of its parts")
-    if category != _OPAQUE:
-        n_items = _n_items(plain[0][2], order)
-        if category == _CELL and n_items != len(inner):
-            raise ValueError(f"a cell array of {n_items} cells has {len(inner)}")
-        if category != _SPARSE and n_items > size:
-            raise ValueError(f"a matrix of {n_items} items has {size} bytes")
-    for element in inner:
-        _check_matrix(*element, order)
-
-
-def _n_items(dimensions: memoryview, order: str) -> int:
-    if len(dimensions) < 8:
-        raise ValueError("a matrix has less than two dimensions")
-    return math.prod(struct.unpack(f"{order}{len(dimensions) // 4}I", dimensions))
