@@ -34,11 +34,6 @@ def test_numbers(tmp_path, name, content):
     assert (table.dtypes == np.float32).all()
 
 
-def test_lists_of_numbers(tmp_path):
-    table = read_descriptions(write(tmp_path, "d.json", {"cat": [1, 2], "ant": [3, 4.5]}))
-    np.testing.assert_array_equal(table.loc["ant"], [3, 4.5])
-
-
 @pytest.mark.parametrize("kind", ["index", "column"])
 def test_parquet(tmp_path, kind):
     pytest.importorskip("pyarrow")

@@ -18,11 +18,7 @@ def save_hdf5(path, fields):
             file[field] = values.T
 
 
-SAVERS = {
-    "v5": savemat,
-    "v5 compressed": lambda *a: savemat(*a, do_compression=True),
-    "v7.3": save_hdf5,
-}
+SAVERS = {"v5": savemat, "v5 compressed": lambda *a: savemat(*a, do_compression=True), "v7.3": save_hdf5}
 
 
 @pytest.fixture(params=list(SAVERS))

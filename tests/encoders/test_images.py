@@ -64,12 +64,6 @@ def test_files(encoder, photographs, tmp_path):
         encoder.encode([tmp_path / "b.png"])
 
 
-def test_no_place_for_texts(encoder):
-    assert not encoder.describes
-    with pytest.raises(ValueError, match="encodes images only"):
-        encoder.encode_descriptions(["a cat"])
-
-
 def test_no_network(encoder, monkeypatch, capfd):
     def refuse(*args, **kwargs):
         raise AssertionError("reached for the network")

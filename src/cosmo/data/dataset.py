@@ -11,13 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cosmo._core.validation import (
-    as_class_index,
-    check_descriptions,
-    check_features,
-    encode_labels,
-    listed,
-)
+from cosmo._core.validation import as_class_index, check_descriptions, check_features, encode_labels, listed
 
 
 class DataError(ValueError):

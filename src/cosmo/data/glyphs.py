@@ -290,11 +290,7 @@ def _split_rows(roles: NDArray[np.str_], per_class: int, rng: np.random.Generato
 
 
 def _draw(
-    characters: list[str],
-    faces: NDArray[np.intp],
-    size: int,
-    difficulty: float,
-    rng: np.random.Generator,
+    characters: list[str], faces: NDArray[np.intp], size: int, difficulty: float, rng: np.random.Generator
 ) -> NDArray[np.uint8]:
     """Return images (n_characters * n_samples, size, size); `faces` is (n_characters, n_samples)."""
     side = _OVERSAMPLING * size

@@ -24,14 +24,7 @@ from cosmo.data._tablefile import (
 )
 from cosmo.data.dataset import DataError
 from cosmo.data.images import PATH_NAMES, read_image_folder, read_image_table
-from cosmo.data.tables import (
-    ARRAY_SUFFIXES,
-    LABEL_NAMES,
-    TEXT_NAMES,
-    load_arrays,
-    read_features,
-    read_texts,
-)
+from cosmo.data.tables import ARRAY_SUFFIXES, LABEL_NAMES, TEXT_NAMES, load_arrays, read_features, read_texts
 
 Kind = Literal["features", "text", "images"]
 

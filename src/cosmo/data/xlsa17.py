@@ -231,11 +231,7 @@ def _sample_names(file: MatFile, n_samples: int) -> list[str] | None:
 
 
 def _descriptions(
-    file: MatFile,
-    classes: pd.Index,
-    original: bool,
-    attributes: str | os.PathLike[str] | None,
-    dataset: str,
+    file: MatFile, classes: pd.Index, original: bool, attributes: str | os.PathLike[str] | None, dataset: str
 ) -> pd.DataFrame:
     field = "original_att" if original else "att"
     if original and field not in file:

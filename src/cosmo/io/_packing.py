@@ -119,9 +119,7 @@ _EXCEPTIONS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("FCLSWGAN", "CycleWGAN", "CycleUWGAN", "SEGZSL"), _GENERATOR),
     "SoftmaxRegression": {"leave_out": ("n_iter_", "gap_")},
     "LogisticRegression": {"leave_out": ("n_iter_",)},
-    "LogisticRegressionCV": {
-        "leave_out": ("scores_", "coefs_paths_", "l1_ratio_", "l1_ratios_", "n_iter_"),
-    },
+    "LogisticRegressionCV": {"leave_out": ("scores_", "coefs_paths_", "l1_ratio_", "l1_ratios_", "n_iter_")},
     "LinearDiscriminantAnalysis": {"leave_out": ("covariance_",), "also": ("_max_components",)},
     "QuadraticDiscriminantAnalysis": {"leave_out": ("covariance_",)},
     "DummyClassifier": {"also": ("_strategy",)},
