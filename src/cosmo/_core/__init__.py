@@ -22,6 +22,7 @@ _EXTRAS = {
     "distributed": "dask",
     "skops": "skops",
 }
+LIBRARIES = ("cosmo-gzsl", "numpy", "scipy", "scikit-learn", "pandas")  # that results depend on
 _DISTRIBUTIONS = {"open_clip": "open_clip_torch"}  # on PyPI, where the name of the module is another
 
 
@@ -73,5 +74,4 @@ def versions() -> dict[str, str]:
     import platform
     from importlib.metadata import version
 
-    libraries = ("cosmo-gzsl", "numpy", "scipy", "scikit-learn", "pandas")
-    return {"python": platform.python_version(), **{name: version(name) for name in libraries}}
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}

@@ -24,7 +24,7 @@ from joblib.externals.loky.backend import resource_tracker as loky_resource_trac
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from threadpoolctl import ThreadpoolController, threadpool_limits  # type: ignore[import-untyped]
 
-from cosmo._core import require
+from cosmo._core import LIBRARIES, require
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,6 @@ _LARGE = 2**25  # values in X from which products are worth more than one thread
 _controller = lru_cache(maxsize=1)(ThreadpoolController)
 _lock = Lock()
 _limits: list[Any] = []  # one entry per user; the first one holds the original number of threads
-_PACKAGES = ("cosmo-gzsl", "numpy", "scipy", "scikit-learn", "pandas")
 CLUSTER_ADVICE = (
     "start a scheduler (`dask scheduler`) and workers (`dask worker ADDRESS --nthreads 1`) and pass "
     "--scheduler ADDRESS, such as tcp://10.0.0.1:8786; or --scheduler local for processes of this machine"
@@ -280,10 +279,10 @@ def _lost_scheduler(client: Any) -> OSError:
 
 def _check_versions(client: Any) -> None:
     """Raise if scheduler or workers have other versions of the packages that results depend on."""
-    found = client.get_versions(packages=_PACKAGES)
+    found = client.get_versions(packages=LIBRARIES)
     ours = found["client"]["packages"]
     for name, node in {client.scheduler.address: found["scheduler"], **found["workers"]}.items():
-        for package in ("python", "distributed", "cloudpickle", *_PACKAGES):
+        for package in ("python", "distributed", "cloudpickle", *LIBRARIES):
             theirs = node["packages"][package]
             if theirs != ours[package]:
                 raise OSError(f"{name} has {package} {theirs}, not {ours[package]}: install the same")
