@@ -16,20 +16,6 @@ from cosmo.encoders.base import Encoder, Extraction, ExtractionError, Problem, e
 from cosmo.encoders.images import ImageEncoder
 from cosmo.encoders.text import SentenceEncoder
 
-__all__ = [
-    "ENCODERS",
-    "DeferredEncoder",
-    "Encoder",
-    "Extraction",
-    "ExtractionError",
-    "ImageEncoder",
-    "ItemError",
-    "Problem",
-    "SentenceEncoder",
-    "extract",
-    "make_encoder",
-]
-
 logger = logging.getLogger(__name__)
 
 #: Class of each encoder, by the part of its name before a colon.

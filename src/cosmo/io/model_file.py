@@ -34,8 +34,6 @@ from cosmo.experts.base import as_unseen_expert
 from cosmo.io._foreign import ModelError, check_trusted
 from cosmo.io._packing import Arrays, pack, unpack
 
-__all__ = ["FORMAT_VERSION", "ModelError", "card_text", "check_storable", "load", "read_card", "save"]
-
 logger = logging.getLogger(__name__)
 
 FORMAT_VERSION = 2  # 1 has the paper's method only; both are read
