@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cosmo.encoders import Encoder, ExtractionError, ItemError, extract
+from cosmo.encoders import ENCODERS, DeferredEncoder, Encoder, ExtractionError, ItemError, extract
 from cosmo.encoders.base import check_text
 
 
@@ -12,7 +12,7 @@ class Letters(Encoder):
 
     name, kind, n_features, identity = "letters", "text", 26, "letters-1"
 
-    def __init__(self):
+    def __init__(self, name="letters", *, weights=None):
         self.asked = []
 
     def content(self, item):
@@ -135,3 +135,27 @@ def test_interrupt_leaves_finished_chunks(tmp_path):
     again = Letters()
     extract(again, texts(900), cache=tmp_path)
     assert again.asked == texts(900)[512:]
+
+
+class TestDeferred:
+    """An encoder that is loaded when something is not in the cache."""
+
+    @pytest.fixture(autouse=True)
+    def registered(self, monkeypatch):
+        monkeypatch.setitem(ENCODERS, "letters", Letters)
+
+    def test_is_loaded_for_what_is_not_cached(self, tmp_path):
+        rows = extract(Letters(), ["abba", "cab"], cache=tmp_path).features
+        encoder = DeferredEncoder("letters", "letters-1", 26)
+        assert encoder.kind == "text"
+        np.testing.assert_array_equal(extract(encoder, ["abba", "cab"], cache=tmp_path).features, rows)
+        assert "_encoder" not in vars(encoder)
+        more = extract(encoder, ["abba", "bad"], cache=tmp_path).features
+        np.testing.assert_array_equal(more, Letters().encode(["abba", "bad"]))
+        np.testing.assert_array_equal(encoder.encode(["bad"]), more[1:])
+        assert encoder.loaded() is encoder.loaded()
+
+    def test_other_weights_raise(self):
+        encoder = DeferredEncoder("letters", "letters-0", 26)
+        with pytest.raises(ValueError, match="other features than the one that the model was trained with"):
+            extract(encoder, ["abba"])
