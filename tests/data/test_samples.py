@@ -103,7 +103,7 @@ def test_fingerprint_follows_the_content(tmp_path):
             "t.csv",
             b"a,b\n1,2\n",
             {"features": ["a", "c", "d"]},
-            "no column 'c' and 1 more; there are 'a', 'b'",
+            "no column 'c' for features; there are 'a', 'b'",
         ),
         ("t.csv", b"a\n\xff\n", {"kind": "text", "column": "a"}, "UTF-8"),
         ("t.csv", b"a,b\n1,2\n", {"kind": "text"}, "no column is called text; name the column of the text"),

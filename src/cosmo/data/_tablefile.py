@@ -227,14 +227,12 @@ def _too_large(path: Path, limit: int) -> DataError:
 
 
 def find_column(
-    table: pd.DataFrame, name: str | None, usual: Sequence[str], where: str, what: str
+    columns: Sequence[str] | pd.Index, name: str | None, usual: Sequence[str], where: object, what: str
 ) -> str | None:
     """Return a column by name, or the one with a usual name, or None."""
-    if name is not None and name not in table.columns:
-        raise DataError(f"{where}: there is no column {name!r} for {what}; there are {shown_columns(table)}")
-    if name is not None:
-        return name
-    return next((name for name in usual if name in table.columns), None)
+    if name is not None and name not in columns:
+        raise DataError(f"{where}: there is no column {name!r} for {what}; there are {shown(columns)}")
+    return name if name is not None else next((name for name in usual if name in columns), None)
 
 
 def as_labels(values: pd.Series, where: str) -> pd.Index:
@@ -292,9 +290,9 @@ def _as_numeric(column: pd.Series) -> pd.Series:
         )
 
 
-def shown_columns(table: pd.DataFrame) -> str:
-    names = [repr(name) for name in table.columns[:_SHOWN]]
-    return ", ".join(names) + (" …" if table.shape[1] > _SHOWN else "")
+def shown(columns: Sequence[str] | pd.Index) -> str:
+    """Return the first names of columns for a message."""
+    return ", ".join(map(repr, columns[:_SHOWN])) + (" …" if len(columns) > _SHOWN else "")
 
 
 class _BoundedGzip(gzip.GzipFile):

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from cosmo.data._tablefile import find_column, shown_columns
+from cosmo.data._tablefile import find_column, shown
 from cosmo.data.dataset import DataError, ItemError
 from cosmo.data.tables import read_table, table_labels
 
@@ -120,9 +120,9 @@ def read_image_table(
     """
     path = Path(path)
     table = read_table(path)
-    column = find_column(table, image, PATH_NAMES, str(path), "paths")
+    column = find_column(table.columns, image, PATH_NAMES, str(path), "paths")
     if column is None:
-        raise DataError(f"{path}: no column is called {', '.join(PATH_NAMES)} in {shown_columns(table)}")
+        raise DataError(f"{path}: no column is called {', '.join(PATH_NAMES)} in {shown(table.columns)}")
     for row, name in enumerate(table[column], start=1):
         if not isinstance(name, str) or not name.strip():
             raise DataError(f"{path}: row {row}, column {column!r} is {name!r}, not a path; fill or drop it")

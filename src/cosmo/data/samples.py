@@ -19,7 +19,9 @@ from cosmo.data._tablefile import (
     TableFile,
     as_numbers,
     data_errors,
+    find_column,
     has_numbers,
+    shown,
     table_suffix,
 )
 from cosmo.data.dataset import DataError
@@ -234,20 +236,17 @@ def _choose_columns(
 ) -> list[str]:
     """Return the columns of features, or the one of texts or paths."""
     names, source = table.names(), table.path
-    shown = ", ".join(map(repr, names[:8])) + (" …" if len(names) > 8 else "")
-    required = [*keep, *(features or ()), *([] if column is None else [column])]
-    missing = [name for name in required if name not in names]
-    if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise DataError(f"{source}: there is no column {missing[0]!r}{more}; there are {shown}")
+    for what, wanted in (("--keep", keep), ("features", features or ())):
+        for name in wanted:
+            find_column(names, name, (), source, what)
     if kind != "features":
         usual = _ITEM_NAMES[kind]
-        column = column or next((name for name in usual if name in names), None)
+        column = find_column(names, column, usual, source, kind)
         if column is None:
             option = "--text" if kind == "text" else "--image"
             raise DataError(
                 f"{source}: no column is called {' or '.join(usual)}; name the column of the {kind} by "
-                f"{option}: {shown}"
+                f"{option}: {shown(names)}"
             )
         return [column]
     if features is None:

@@ -21,7 +21,7 @@ from cosmo.data._tablefile import (
     find_column,
     has_numbers,
     read_npz,
-    shown_columns,
+    shown,
 )
 from cosmo.data.dataset import DataError
 
@@ -166,9 +166,9 @@ def read_texts(
     table, where = (
         (source, "the table") if isinstance(source, pd.DataFrame) else (read_table(source), str(source))
     )
-    column = find_column(table, text, TEXT_NAMES, where, "text")
+    column = find_column(table.columns, text, TEXT_NAMES, where, "text")
     if column is None:
-        raise DataError(f"{where}: no column is called text; name one of {shown_columns(table)}")
+        raise DataError(f"{where}: no column is called text; name one of {shown(table.columns)}")
     texts = table[column].tolist()
     for row, value in enumerate(texts, start=1):
         if not isinstance(value, str) or not value.strip():
@@ -269,7 +269,7 @@ def match_texts(labels: Iterable[Hashable], classes: pd.Index) -> pd.Index:
 
 def table_labels(table: pd.DataFrame, label: str | None, where: str) -> pd.Index | None:
     """Return the labels of a table, if it has any."""
-    column = find_column(table, label, LABEL_NAMES, where, "labels")
+    column = find_column(table.columns, label, LABEL_NAMES, where, "labels")
     return None if column is None else as_labels(table[column], where)
 
 
@@ -277,18 +277,18 @@ def _from_table(
     table: pd.DataFrame, where: str, label: str | None, features: str | Sequence[str] | None
 ) -> tuple[pd.DataFrame, pd.Index | None]:
     y = table_labels(table, label, where)
-    taken = find_column(table, label, LABEL_NAMES, where, "labels")
+    taken = find_column(table.columns, label, LABEL_NAMES, where, "labels")
     if isinstance(features, str):
         names = [name for name in table.columns if str(name).startswith(features) and name != taken]
     elif features is not None:
         for name in features:
-            find_column(table, name, (), where, "features")
+            find_column(table.columns, name, (), where, "features")
         names = list(features)
     else:
         names = [name for name in table.columns if name != taken and has_numbers(table[name])]
     if not names:
         wanted = f"begins with {features!r}" if features else "has numbers"
-        raise DataError(f"{where}: no column for features: none {wanted} among {shown_columns(table)}")
+        raise DataError(f"{where}: no column for features: none {wanted} among {shown(table.columns)}")
     return as_numbers(table[names], where), y
 
 
