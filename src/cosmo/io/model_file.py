@@ -244,6 +244,9 @@ def _read_document(path: Path) -> Document:
         )
     if not isinstance(table, dict) or table.keys() != names:
         raise ModelError("damaged or altered: the document lists other arrays than the file has")
+    types = content.get("types", [])
+    if not isinstance(types, list) or not all(isinstance(one, str) for one in types):
+        raise ModelError("damaged or altered: the types to trust are not names")
     return content
 
 

@@ -128,6 +128,12 @@ def test_no_format(path, version):
     check_rejected(path, match="no format version")
 
 
+@pytest.mark.parametrize("types", [None, 3, [1], [["a"]]])
+def test_types_that_are_no_names(path, types):
+    write_altered(path, lambda content, arrays: content.update(types=types))
+    check_rejected(path, match="the types to trust are not names")
+
+
 @pytest.mark.parametrize(
     "name",
     ["os.system", "builtins:eval", "Popen", "../../evil.py", "/etc/passwd", "sklearn.svm.SVC", "", None, 3],
