@@ -22,8 +22,8 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 from scipy.stats import norm
 
+from cosmo.classifier._prediction import explain
 from cosmo.classifier.combinations import GatedMixture
-from cosmo.classifier.explain import explain
 from cosmo.data import GZSLDataset, load_glyphs, read_xlsa17
 from cosmo.data.splits import Protocol
 from cosmo.evaluation.run import Settings, run_experiment

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from cosmo import Cosmo
-from cosmo.classifier.explain import Explanation
+from cosmo.classifier._prediction import Explanation
 from cosmo.data import GZSLDataset, load_glyphs
 from cosmo.mixture.smoothing import gate_belief, smooth
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from cosmo._core.files import write_atomic
-from cosmo.classifier.explain import Explanation
+from cosmo.classifier._prediction import Explanation
 from cosmo.cli import _options, _output
 from cosmo.cli._output import PlainConsole, progress
 from cosmo.evaluation.evaluate import (

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from cosmo._core.validation import as_class_index
 from cosmo.classifier._cosmo import Cosmo
-from cosmo.classifier.explain import explain
+from cosmo.classifier._prediction import explain
 from cosmo.classifier.ways import CalibratedStacking
 from cosmo.data.tables import match_labels
 from cosmo.evaluation.run import Measures

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from cosmo._core import versions
 from cosmo._core.cache import fingerprint
 from cosmo._core.validation import as_array, as_class_index, as_number, check_features, encode_labels
-from cosmo.classifier._cosmo import Cosmo
+from cosmo.classifier._cosmo import Cosmo, fit_zero_shot
 from cosmo.classifier._learning import ExemplarBuffer, learn
-from cosmo.classifier._zero_shot import fit_zero_shot
 from cosmo.classifier.rejection import UNKNOWN
 from cosmo.encoders import DeferredEncoder, Encoder, check_identity, extract, make_encoder
 from cosmo.encoders.base import encode_classes

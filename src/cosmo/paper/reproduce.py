@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from cosmo._core import MissingExtra
 from cosmo._core.files import write_atomic
+from cosmo.classifier._prediction import explain
 from cosmo.classifier.combinations import Combination, GatedMixture
-from cosmo.classifier.explain import explain
 from cosmo.data.splits import Protocol, authors_hold_out
 from cosmo.mixture.outputs import ExpertOutputs
 from cosmo.paper.document import Picture, Section, text_tables

@@ -14,8 +14,8 @@ import pandas as pd
 from scipy.special import expit
 
 if TYPE_CHECKING:
+    from cosmo.classifier._prediction import Explanation
     from cosmo.classifier.combinations import OperatingPoint
-    from cosmo.classifier.explain import Explanation
     from cosmo.evaluation.compare import GateResult
     from cosmo.evaluation.evaluate import ModelEvaluation
     from cosmo.evaluation.run import Experiment

@@ -6,8 +6,8 @@ import pytest
 from scipy.special import expit
 from view_arrays import unpack
 
+from cosmo.classifier._prediction import explain
 from cosmo.classifier.combinations import GatedMixture
-from cosmo.classifier.explain import explain
 from cosmo.classifier.ways import CalibratedStacking
 from cosmo.gates import ConfidenceGate, MaxSoftmaxGate
 from cosmo.mixture.confidences import CONFIDENCES

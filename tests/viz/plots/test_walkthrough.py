@@ -5,7 +5,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation
 
-from cosmo.classifier.explain import Explanation
+from cosmo.classifier._prediction import Explanation
 from cosmo.evaluation.compare import GateResult
 from cosmo.metrics.calibration import calibration
 from cosmo.mixture.smoothing import combine, smooth

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from cosmo._core.validation import as_class_index
-from cosmo.classifier.explain import Explanation
+from cosmo.classifier._prediction import Explanation
 from cosmo.data.dataset import Split
 from cosmo.data.splits import HoldOut
 from cosmo.evaluation.compare import GateResult

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 
 from cosmo._core import MissingExtra
 from cosmo._core.validation import check_features
-from cosmo.classifier.explain import explain
+from cosmo.classifier._prediction import explain
 from cosmo.data.dataset import ItemError
 from cosmo.data.tables import match_labels
 from cosmo.encoders import Encoder
