@@ -238,7 +238,7 @@ class TestInput:
     def test_bad_parameters(self, task):
         with pytest.raises(ValueError, match="unknown variant 'hard'; choose from singletons, semantic-hard"):
             make("hard").fit(task.X, task.y, task.table)
-        with pytest.raises(ValueError, match="epochs must be at least 1, got 0"):
+        with pytest.raises(ValueError, match="epochs must be a whole number of at least 1, got 0"):
             make("singletons", epochs=0).fit(task.X, task.y, task.table)
 
 

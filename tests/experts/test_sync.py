@@ -9,7 +9,7 @@ from sklearn.svm import LinearSVC
 
 from cosmo.data.splits import hold_out
 from cosmo.experts import select
-from cosmo.experts.sync import SynC, one_vs_other_loss, similarity
+from cosmo.experts.classifiers import SynC, one_vs_other_loss, similarity
 
 
 def decided(**parameters):

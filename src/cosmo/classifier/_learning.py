@@ -19,8 +19,8 @@ from scipy.special import logsumexp
 
 from cosmo.classifier.combinations import GatedMixture
 from cosmo.experts._linear import transformed
+from cosmo.experts.class_means import average_prompts
 from cosmo.experts.pair import Corrections, ExpertPair
-from cosmo.experts.similarity import average_prompts
 
 # Chosen on other draws of CLINC and glyphs (100) and on training classes of CUB, among 3 to 30: larger ones
 # lower the accuracy of some classes with one sample, smaller ones learn less from twenty.

@@ -110,10 +110,11 @@ def choose(
     for name in names:
         if simple and not contest.affords(contest.cost_of_gaussian):
             continue
+        first = len(contest.board)
         expert = contest.unseen(GaussianExpert(), name) if unseen == AUTO else None
         if len(names) > 1 or seen == AUTO:
             contest.seen(Discriminant(), name)
-        simple[name] = expert, harmonic_mean(*contest.latest(name))
+        simple[name] = expert, harmonic_mean(contest.board[first][-1], contest.board[-1][-1])
     best = max(simple, key=lambda name: simple[name][1])
     if unseen == AUTO:
         unseen = contest.best_unseen(best, simple[best][0])
@@ -158,16 +159,10 @@ class _Contest:
         self.left -= cost
         return True
 
-    def latest(self, transform: str) -> list[float]:
-        """Return the last accuracy of each role with a transform."""
-        last = {role: value for role, _, name, value in self.board if name == transform}
-        return [last.get(role, next(iter(last.values()), 0.0)) for role in ("unseen", "seen")]
-
-    def add(self, role: str, expert: Any, transform: str, accuracy: float) -> float:
+    def add(self, role: str, expert: Any, transform: str, accuracy: float) -> None:
         """Add a row to the board."""
         self.board.append((role, _name(expert), transform, round(100 * accuracy, 2)))
         logger.info("%s: %s, transform %s: %.1f %%", *self.board[-1])
-        return accuracy
 
     def unseen(self, expert: UnseenExpert, transform: str) -> UnseenExpert:
         """Return an unseen expert with its parameters chosen."""

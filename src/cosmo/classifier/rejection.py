@@ -92,17 +92,6 @@ def p_values(reference: Floats, weights: Floats, values: Floats) -> Floats:
     return (below[np.searchsorted(reference[order], values, side="right")] * n + 1) / (n + 1)
 
 
-def among_more_classes(proba: Floats, ratio: float | Floats) -> Floats:
-    """Return probabilities of classes if their odds against them grow by a ratio of numbers of classes.
-
-    Examples
-    --------
-    >>> among_more_classes(np.array([0.5, 1.0]), 3.0)
-    array([0.25, 1.  ])
-    """
-    return proba / (proba + (1 - proba) * ratio)
-
-
 def fit_rejection(
     support: Floats, domain: NDArray[np.intp], weights: Floats, known: Floats, own: Floats, n_classes: int
 ) -> Rejection:
@@ -261,10 +250,11 @@ class RejectOption(OperatingPoints):
         rejection, validation = self._rejection()
         p_unseen, weights = self._held_out(validation)
         own = rejection.own * np.where(validation.is_seen, 1 - p_unseen, p_unseen)
-        # A class competes with more classes than in a round. The unseen expert has learned from more classes,
-        # too, which made up for half of that: on glyphs and CLINC intents, draws 100 to 107 and 100 to 105.
+        # A class competes with more classes than in a round: the odds against it grow. The unseen expert has
+        # learned from more classes, too, which made up for half of that: on glyphs and CLINC intents, draws
+        # 100 to 107 and 100 to 105.
         ratio = (len(self.classes_) - 1) / (rejection.n_classes - 1)
-        own = among_more_classes(own, np.where(validation.is_seen, ratio, np.sqrt(ratio)))
+        own /= own + (1 - own) * np.where(validation.is_seen, ratio, np.sqrt(ratio))
         proba = self.predict_proba(X)
         is_seen = np.isin(self.classes_, self.seen_classes_)
         inside = np.empty(proba.shape, dtype=bool)
@@ -275,17 +265,10 @@ class RejectOption(OperatingPoints):
 
     def reasons(self, X: ArrayLike) -> list[str]:
         """Return a line for each sample: what speaks for its class, and what for the other domain."""
-        n_seen, lines = len(self.seen_classes_), []
-        for outputs in self._predictions(self._check_for_prediction(X)):
-            scores = self.combination_.scores(outputs)
-            scores /= scores.sum(axis=1, keepdims=True)
-            best = [
-                part.max(axis=1, initial=0.0).tolist() for part in (scores[:, :n_seen], scores[:, n_seen:])
-            ]
-            lines += [
-                reason(seen, unseen, n_seen, outputs.n_unseen) for seen, unseen in zip(*best, strict=True)
-            ]
-        return lines
+        proba, is_seen = self.predict_proba(X), np.isin(self.classes_, self.seen_classes_)
+        best = [proba[:, part].max(axis=1, initial=0.0).tolist() for part in (is_seen, ~is_seen)]
+        n_seen, n_unseen = len(self.seen_classes_), len(self.unseen_classes_)
+        return [reason(seen, unseen, n_seen, n_unseen) for seen, unseen in zip(*best, strict=True)]
 
     def _rejection(self) -> tuple[Rejection, OutputsSummary]:
         check_is_fitted(self, "experts_")

@@ -11,34 +11,32 @@ from cosmo._core import lazy
 
 if TYPE_CHECKING:
     from cosmo.experts.base import UnseenExpert, select
+    from cosmo.experts.class_means import GaussianExpert, SimilarityExpert
+    from cosmo.experts.classifiers import DAP, SynC
     from cosmo.experts.composed import EnsembleExpert, PrecomputedExpert
-    from cosmo.experts.dap import DAP
     from cosmo.experts.embedding import CMT, DCN, DEM
     from cosmo.experts.eszsl import ESZSL
     from cosmo.experts.gan import FCLSWGAN, CycleUWGAN, CycleWGAN
-    from cosmo.experts.gaussian import GaussianExpert
     from cosmo.experts.kernel import Kernel
     from cosmo.experts.lago import LAGO
     from cosmo.experts.pair import ExpertPair
     from cosmo.experts.ranking import ALE, SJE, DeViSE
     from cosmo.experts.relation import ICINESS, RN, TRIPLE
     from cosmo.experts.seen import SEEN_EXPERTS, Discriminant, SoftmaxRegression, make_seen_expert
-    from cosmo.experts.similarity import SimilarityExpert
-    from cosmo.experts.sync import SynC
     from cosmo.experts.vae import SEGZSL
 
 # Modules are imported on first use: most programs need one expert of many.
 _UNSEEN = {
     "eszsl": "eszsl:ESZSL",
-    "dap": "dap:DAP",
+    "dap": "classifiers:DAP",
     "sje": "ranking:SJE",
     "devise": "ranking:DeViSE",
     "ale": "ranking:ALE",
-    "sync": "sync:SynC",
+    "sync": "classifiers:SynC",
     "lago": "lago:LAGO",
-    "gaussian": "gaussian:GaussianExpert",
+    "gaussian": "class_means:GaussianExpert",
     "kernel": "kernel:Kernel",
-    "similarity": "similarity:SimilarityExpert",
+    "similarity": "class_means:SimilarityExpert",
     "triple": "relation:TRIPLE",
     "cmt": "embedding:CMT",
     "dem": "embedding:DEM",

@@ -166,10 +166,16 @@ Matrix = NDArray[np.float64]
 class Classes(NamedTuple):
     """Means of classes and the covariance of samples around them."""
 
-    mean: Matrix  # of the class means
-    centred: Matrix  # class means less their mean
+    means: Matrix
     covariance: Matrix
-    variance: float  # mean of its diagonal
+
+    mean = property(lambda self: self.means.mean(axis=0), doc="Mean of the class means.")
+    centred = property(lambda self: self.means - self.mean, doc="Class means less their mean.")
+
+    @property
+    def variance(self) -> float:
+        """Mean of the diagonal of the covariance; 1 if that is 0."""
+        return float(np.trace(self.covariance) / len(self.covariance)) or 1.0
 
     @classmethod
     def learn(cls, X: Array, codes: Codes) -> Classes:
@@ -178,9 +184,7 @@ class Classes(NamedTuple):
         means = class_sums(X, codes, len(sizes)).astype(np.float64) / sizes[:, None]
         # Centred first, so that single precision is enough.
         rows = X - means.astype(np.float32)[codes]
-        covariance = (rows.T @ rows).astype(np.float64) / len(X)
-        mean = means.mean(axis=0)
-        return cls(mean, means - mean, covariance, float(np.trace(covariance) / len(covariance)) or 1.0)
+        return cls(means, (rows.T @ rows).astype(np.float64) / len(X))
 
     def solve(self, shrinkage: float, right: Matrix) -> Matrix:
         """Return `C⁻¹ right`, with C the covariance shrunk towards a multiple of the identity."""

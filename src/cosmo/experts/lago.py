@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
+from itertools import count
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -12,18 +13,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from cosmo._core.validation import check_features
-from cosmo.experts._and_or import (
-    Average,
-    Gates,
-    Loss,
-    Weights,
-    group_membership,
-    hard_gates,
-    log_probabilities,
-    neutral_bias,
-    principal_axes,
-    soft_gates,
-)
+from cosmo.experts import _and_or as and_or
+from cosmo.experts._and_or import Gates, Loss, Weights
 from cosmo.experts._linear import Adam
 from cosmo.experts.base import COUNT, NOT_NEGATIVE, POSITIVE, Array, Codes, UnseenExpert
 
@@ -149,7 +140,7 @@ class LAGO(UnseenExpert):
         name: _preset(name, values) for name, values in _PUBLISHED.items()
     }
     ranges: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(["n_groups", "n_components", "batch_size"], COUNT),
+        **dict.fromkeys(["epochs", "n_groups", "n_components", "batch_size"], COUNT),
         **dict.fromkeys(["learning_rate", "group_learning_rate", "gain"], POSITIVE),
         **dict.fromkeys(["weight_decay", "class_decay", "group_prior"], NOT_NEGATIVE),
     }
@@ -195,28 +186,23 @@ class LAGO(UnseenExpert):
             )
 
     def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
-        if not decided["epochs"] >= 1:
-            raise ValueError(f"epochs must be at least 1, got {decided['epochs']}")
         for epoch, weights in self._train(X, codes, attributes):
-            if epoch >= decided["epochs"]:
+            if epoch == decided["epochs"]:
                 self.weights_ = weights()
                 return
 
     def _candidates(self, X: Array, codes: Codes, table: pd.DataFrame) -> Iterator[Self]:
-        if self.epochs is not None:
-            yield from super()._candidates(X, codes, table)
-            return
-        trainer = self._with(table.columns)
+        trainer, stops = self._with(table.columns), self._values("epochs")
         best, stale = -1.0, 0
         for epoch, weights in trainer._train(X, codes, table.to_numpy()):
-            if epoch in self.grid["epochs"]:
+            if epoch in stops:
                 candidate = self._with(table.columns, epochs=epoch)
                 candidate.percent_, candidate.weights_ = trainer.percent_, weights()
                 yield candidate
                 if hasattr(candidate, "accuracy_"):
                     stale = 0 if candidate.accuracy_ > best else stale + 1
                     best = max(best, candidate.accuracy_)
-            if stale == _PATIENCE or epoch >= max(self.grid["epochs"]):
+            if stale == _PATIENCE or epoch >= max(stops):
                 return
 
     def scores(self, X: ArrayLike, descriptions: pd.DataFrame) -> Array:
@@ -228,7 +214,7 @@ class LAGO(UnseenExpert):
         step = max(1, _CHUNK // gates.constant.size)
         for start in range(0, len(X), step):
             Q = self.weights_.detect(X[start : start + step])
-            result[start : start + step] = log_probabilities(gates(Q))
+            result[start : start + step] = and_or.log_probabilities(gates(Q))
         return result
 
     def _probabilities_of(self, attributes: Array) -> Array:
@@ -245,34 +231,33 @@ class LAGO(UnseenExpert):
                 u[:, columns] /= np.maximum(total, 1)
         return u
 
-    def _semantic_groups(self) -> list[NDArray[np.intp]]:
-        """Return the columns of each group, in order of first appearance."""
+    def _semantic_gamma(self) -> Array:
+        """Return Γ of the groups in the columns, in order of first appearance."""
         names = pd.factorize(self.columns_.get_level_values(0))[0]
-        return [np.flatnonzero(names == k) for k in range(names.max() + 1)]
+        return np.eye(names.max() + 1, dtype=np.float32)[names]
+
+    def _semantic_groups(self) -> list[NDArray[np.intp]]:
+        """Return the columns of each group."""
+        return [np.flatnonzero(member) for member in self._semantic_gamma().T]
 
     def _gates(self, u: NDArray[Any], weights: Weights) -> Gates:
-        if weights.V is None:
-            singletons = [np.array([m]) for m in range(len(self.columns_))]
-            return hard_gates(u, singletons if self.variant == "singletons" else self._semantic_groups())
-        return soft_gates(u, group_membership(weights.V, self.gain))
+        if weights.V is not None:
+            return and_or.soft_gates(u, and_or.group_membership(weights.V, self.gain))
+        if self.variant == "singletons":
+            return and_or.hard_gates(u, list(np.arange(len(self.columns_))[:, None]))
+        return and_or.hard_gates(u, self._semantic_groups())
 
     def _start(self, n_features: int, rng: np.random.Generator) -> Weights:
         """Return orthogonal detectors, and the logits of Γ if it is trained."""
         n_attributes = len(self.columns_)
         tall = rng.normal(size=sorted((n_features, n_attributes), reverse=True))
         W = 0.1 * np.linalg.qr(tall)[0]
-        V: Array | None = None
-        if self.variant == "semantic-soft":
-            V = self._semantic_gamma()
-        elif self.variant == "k-soft":
+        V = self._semantic_gamma() if self.variant == "semantic-soft" else None
+        if self.variant == "k-soft":
             uniform = rng.random((n_attributes, self.n_groups))
             V = (1e-3 * (uniform - uniform.mean())).astype(np.float32)
         W = W if n_features >= n_attributes else W.T
         return Weights(np.ascontiguousarray(W, dtype=np.float32), np.zeros(n_attributes, np.float32), V)
-
-    def _semantic_gamma(self) -> Array:
-        names = pd.factorize(self.columns_.get_level_values(0))[0]
-        return np.eye(names.max() + 1, dtype=np.float32)[names]
 
     def _train(
         self, X: Array, codes: Codes, attributes: Array
@@ -282,20 +267,17 @@ class LAGO(UnseenExpert):
         u = self._probabilities_of(attributes)
         target = self._semantic_gamma() if self.variant == "semantic-soft" else None
         loss = Loss(u, self.weight_decay, self.class_decay, self.gain, self.group_prior, target)
-        mean, axes = principal_axes(X, self.n_components)
+        mean, axes = and_or.principal_axes(X, self.n_components)
         Z = (X - mean) @ axes
         rng = np.random.default_rng(self.seed)
         weights = self._start(Z.shape[1], rng)
-        weights.b[:] = neutral_bias(u, self._gates(u, weights))
-        average = Average(weights)
+        weights.b[:] = and_or.neutral_bias(u, self._gates(u, weights))
+        average = and_or.Average(weights)
         step = self.learning_rate / (float(np.abs(Z).sum(axis=1).mean()) or 1)
         detectors = [Adam(weights.W, step), Adam(weights.b, step)]
         grouping = [] if weights.V is None else [Adam(weights.V, self.group_learning_rate)]
-        epoch = 0
-        while True:
-            epoch += 1
-            total = 0.0
-            gates = self._gates(u, weights)
+        for epoch in count(1):
+            total, gates = 0.0, self._gates(u, weights)
             for rows in _batches(len(Z), self.batch_size, rng):
                 value, *gradients = loss.detectors(Z[rows], codes[rows], gates, weights)
                 total += value * len(rows)

@@ -134,22 +134,15 @@ class SeenUnseenCurve:
     @cached_property
     def thresholds(self) -> NDArray[np.float64]:
         """A threshold for every point: midway between the corners around it."""
-        return self._thresholds(0, len(self._group_ends))
-
-    def _thresholds(self, first: int, stop: int) -> NDArray[np.float64]:
-        """Return the thresholds of some points."""
         corners = self.corners
         if len(corners) == 0:
             return np.zeros(1)
         beyond = 0.5 * (corners[-1] - corners[0]) + 1e-3 * (1 + abs(corners[[0, -1]]).max())
-        around = corners[max(first - 1, 0) : stop]
-        below, above = around[:-1], around[1:]
+        below, above = corners[:-1], corners[1:]
         inner = below + (above - below) / 2
         # Neighbouring floats have no midpoint: the upper one still lies above the lower flip.
         inner = np.where(inner > below, inner, above)
-        before = [corners[0] - beyond] if first == 0 else []
-        after = [corners[-1] + beyond] if stop > len(corners) else []
-        return np.concatenate([before, inner, after])
+        return np.concatenate([[corners[0] - beyond], inner, [corners[-1] + beyond]])
 
     def at(self, threshold: float) -> GZSLScores:
         """Return the accuracies at a threshold."""
@@ -172,8 +165,7 @@ class SeenUnseenCurve:
             Smallest acceptable `Acc_tr` and `Acc_ts`.
         """
         k = self.best_index(min_seen=min_seen, min_unseen=min_unseen)
-        (threshold,) = self._thresholds(k, k + 1)
-        return CurvePoint(float(threshold), *(float(v[k]) for v in (self.acc_ts, self.acc_tr, self.acc_h)))
+        return CurvePoint(*(float(v[k]) for v in (self.thresholds, self.acc_ts, self.acc_tr, self.acc_h)))
 
     def best_index(self, *, min_seen: float = 0.0, min_unseen: float = 0.0) -> int:
         """Return the index of the best point, see `best`."""
@@ -183,8 +175,7 @@ class SeenUnseenCurve:
         # Rounded, so that equally good points stay equal however the samples are ordered.
         heights = self.acc_h.round(12)
         if min_seen or min_unseen:
-            tolerance = 1e-12
-            allowed = (self.acc_tr >= min_seen - tolerance) & (self.acc_ts >= min_unseen - tolerance)
+            allowed = (self.acc_tr >= min_seen - 1e-12) & (self.acc_ts >= min_unseen - 1e-12)
             if not allowed.any():
                 raise ValueError(
                     f"no point of the curve has Acc_tr >= {min_seen:.3g} and Acc_ts >= {min_unseen:.3g}; "

@@ -154,6 +154,8 @@ class ExpertOutputs(_Labelled):
         for name, value in vars(self).items():
             if name == "_tops":
                 value = {key: top[rows] for key, top in value.items()}
+            elif isinstance(value, tuple):
+                value = tuple(part[rows] for part in value)
             elif name == "gain":  # It depends on the other samples.
                 continue
             elif isinstance(value, np.ndarray):
@@ -188,25 +190,16 @@ class ExpertOutputs(_Labelled):
 
     def best(self, smoothing: Smoothing) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return both experts' largest probabilities: joint for "adaptive", else conditional."""
-        if smoothing == "adaptive":
-            return self._best_seen, self._best_unseen
-        return self._best_share_seen, self._best_share_unseen
+        return self._best if smoothing == "adaptive" else self._best_shares
 
     @cached_property
-    def _best_seen(self) -> NDArray[np.float64]:
-        return _take(self.seen, self.seen_choice).astype(np.float64)
+    def _best(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        seen, unseen = _take(self.seen, self.seen_choice), _take(self.unseen, self.unseen_choice)
+        return seen.astype(np.float64), unseen.astype(np.float64)
 
     @cached_property
-    def _best_unseen(self) -> NDArray[np.float64]:
-        return _take(self.unseen, self.unseen_choice).astype(np.float64)
-
-    @cached_property
-    def _best_share_seen(self) -> NDArray[np.float64]:
-        return _share(self._best_seen, self.seen)
-
-    @cached_property
-    def _best_share_unseen(self) -> NDArray[np.float64]:
-        return _share(self._best_unseen, self.unseen)
+    def _best_shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return _share(self._best[0], self.seen), _share(self._best[1], self.unseen)
 
     def top_seen(self, k: int, temperature: float = 1.0) -> NDArray[Any]:
         """Return the seen expert's `k` largest probabilities at a temperature, largest first."""
