@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 from cosmo import Cosmo, MaxSoftmaxGate
 from cosmo.experts import ESZSL
@@ -73,24 +72,6 @@ class TestPrediction:
         unseen = np.isin(model.classes_, model.unseen_classes_)
         p_unseen = model.predict_proba(test[0])[:, unseen].sum(axis=1)
         np.testing.assert_allclose(p_unseen, model.explain(test[0]).p_unseen, rtol=1e-5)
-
-    def test_a_seen_expert_without_logits(self):
-        toy = Toy(6, 2)
-        check_probabilities(toy.fit(seen=LogisticRegression()), toy.X_test)
-
-
-class TestExpectedScores:
-    def test_at_the_point_they_are_those_of_validation(self, model):
-        scores, intervals = model.expected_scores()
-        point = model.combination_.validation_point_
-        assert scores[:2] == pytest.approx((point.acc_ts, point.acc_tr))
-        assert all(one.low < one.high for one in intervals)
-
-    def test_the_level(self, model):
-        narrow, wide = (model.expected_scores(level).intervals[0] for level in (0.5, 0.95))
-        assert wide.low < narrow.low < narrow.high < wide.high
-        with pytest.raises(ValueError, match="level is a share between 0 and 1, got 95"):
-            model.expected_scores(95)
 
 
 class TestAddedClasses:
@@ -175,14 +156,6 @@ class TestSmallTasks:
         steps = model.explain(toy.X_test)
         np.testing.assert_array_equal(steps.unseen, 1)
 
-    def test_classes_with_one_row(self):
-        toy = Toy(8, 2)
-        kept = np.concatenate(
-            [np.flatnonzero(toy.y == c)[: 1 if k < 2 else 10] for k, c in enumerate(toy.table.index)]
-        )
-        toy.X, toy.y = toy.X[kept], toy.y[kept]
-        check_probabilities(toy.fit(), toy.X_test)
-
     def test_only_one_row_of_each_class(self):
         toy = Toy(8, 2, rows=1)
         with pytest.raises(ValueError, match="no class has two rows"):
@@ -224,8 +197,3 @@ class TestLeaks:
         np.testing.assert_array_equal(
             model.validation_outputs_.gate_score, other.validation_outputs_.gate_score
         )
-
-    def test_their_number_does(self, data, train, model):
-        fewer = Cosmo(data.descriptions.drop(index=model.unseen_classes_[2:])).fit(*train)
-        assert fewer.experts_.temperatures != model.experts_.temperatures
-        assert fewer.operating_point_ != model.operating_point_

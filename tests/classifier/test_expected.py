@@ -97,22 +97,6 @@ class TestIntervals:
         few, many = (expected_scores(*rounds(np.full(N_SEEN + n, 0.8), 50, rng), 0.0, 20) for n in (2, 60))
         assert width(few, 0) > 1.5 * width(many, 0)
 
-    def test_widen_with_fewer_rows(self):
-        few, many = (
-            expected_scores(*rounds(np.full(30, 0.7), rows, np.random.default_rng(0)), 0.0, 20)
-            for rows in (4, 100)
-        )
-        assert width(few, 1) > 2 * width(many, 1)
-
-    def test_widen_with_the_level(self, task):
-        widths = [width(expected_scores(*task, 0.0, 5, level=level), 0) for level in (0.5, 0.8, 0.95)]
-        assert widths == sorted(widths)
-        assert widths[0] < widths[2] / 1.5
-
-    def test_same_seed_same_interval(self, task):
-        one, two, other = (expected_scores(*task, 0.0, 5, seed=seed) for seed in (1, 1, 2))
-        assert one == two != other
-
     def test_perfect_rounds(self):
         expected = expected_scores(*rounds(np.ones(20), 10, np.random.default_rng(0)), 0.0, 5)
         assert expected.scores[:2] == (1, 1)

@@ -5,7 +5,7 @@ import pytest
 from cosmo import Cosmo
 from cosmo.classifier._prediction import Explanation
 from cosmo.data import GZSLDataset, load_glyphs
-from cosmo.mixture.smoothing import gate_belief, smooth
+from cosmo.mixture.smoothing import gate_belief
 
 
 def made(seen_classes=("a", "b"), unseen_classes=("y", "z"), n=2):
@@ -45,13 +45,6 @@ class TestTable:
         assert list(even.table().index) == [*range(0, 2 * n, 2), *range(1, 2 * n, 2)]
         assert even.prediction[0] == even.table().index[0]
 
-    def test_the_first_sample_by_default(self):
-        one = made()
-        pd.testing.assert_frame_equal(one.table(), one.table(0))
-        pd.testing.assert_frame_equal(one.table(-1), one.table(1))
-        with pytest.raises(IndexError):
-            one.table(2)
-
 
 class TestText:
     def test_one_sample(self):
@@ -85,20 +78,6 @@ class TestText:
     def test_numbers_as_labels_look_like_numbers(self):
         assert str(made((10, 20), (30, 40))).splitlines()[0].endswith("-> 20 (seen)")
 
-    def test_no_samples(self):
-        nothing = made(n=0)
-        assert len(nothing) == 0
-        assert str(nothing) == ""
-
-
-def test_prediction_and_classes():
-    one = made()
-    assert len(one) == 2
-    assert list(one.classes) == ["a", "b", "y", "z"]
-    assert list(one.prediction) == ["b", "z"]
-    for sample in range(2):
-        assert one.prediction[sample] == one.table(sample).index[0]
-
 
 @pytest.fixture(scope="module")
 def data():
@@ -131,27 +110,6 @@ class TestOfAModel:
         np.testing.assert_allclose(one.p_unseen, expected, rtol=1e-6)
         np.testing.assert_allclose(one.p_unseen, gate_belief(score, point.threshold, point.softness))
         assert len(np.unique(one.p_unseen)) > len(X) / 2
-
-    def test_smoothed(self, model, X):
-        one = model.explain(X)
-        weight = model.operating_point_.prior_weight
-        u = one.p_unseen
-        for got, proba, belief in (
-            (one.smoothed_seen, one.seen, 1 - u),
-            (one.smoothed_unseen, one.unseen, u),
-        ):
-            np.testing.assert_allclose(got, smooth(proba, belief, model.smoothing, weight), rtol=1e-6)
-            n = proba.shape[1]
-            if model.smoothing == "adaptive":
-                expected = proba + (1 - belief[:, None]) / n
-            else:
-                share = proba / proba.sum(axis=1, keepdims=True)
-                expected = (1 - weight) * share + weight / n
-            np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-7)
-        if model.smoothing == "constant":
-            assert weight > 0
-        else:
-            assert weight == 0
 
     def test_result(self, model, X):
         one = model.explain(X)

@@ -123,17 +123,6 @@ def test_two_batches_are_about_as_good_as_one(data, model, cosmo):
     assert model.exemplars.counts[-1] == 12
 
 
-def test_a_later_class_leaves_an_earlier_correction(data, model):
-    one, two = data.unseen_classes[[2, 4]]
-    taught(model, data, samples_of(data, [one], 5))
-    before = model.cosmo.experts_.corrections
-    taught(model, data, samples_of(data, [two], 5))
-    after = model.cosmo.experts_.corrections
-    np.testing.assert_array_equal(after.weights[:, :-1], before.weights)
-    np.testing.assert_array_equal(after.biases[:-1], before.biases)
-    assert np.linalg.norm(after.weights[:, -1]) > 0
-
-
 def test_a_seen_class_follows_its_samples(data, model):
     """Here the class has changed: its samples are mixtures with another class."""
     label, other = data.seen_classes[:2]
@@ -337,13 +326,3 @@ class TestWithoutTraining:
         loaded.learn(X[:2] + 1, ["k", "k"])
         assert len(loaded.cosmo.unseen_classes_) == 0
         np.testing.assert_allclose(loaded.cosmo.predict_proba(X).sum(axis=1), 1)
-
-
-def test_learns_all_classes_at_once(data):
-    """No other class is left in the regression."""
-    train = data.split.trainval
-    X, y = data.features[train], data.labels[train]
-    model = fit_model(X, y, data.descriptions.loc[y.unique()], unseen=ESZSL(1.0, 1.0))
-    rows = data.split.test_seen
-    model.learn(data.features[rows], data.labels[rows])
-    assert np.isfinite(model.cosmo.predict_proba(X)).all()

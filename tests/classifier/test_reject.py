@@ -41,12 +41,6 @@ def test_rejects_noise_more_than_samples(model, test, noise):
     assert (model.predict(X, reject=0.1)[~known] == kept[~known]).all()
 
 
-def test_more_are_rejected_with_a_larger_share(model, test):
-    counts = [(model.predict(test[0], reject=share) == "unknown").sum() for share in (0.01, 0.1, 0.5)]
-    assert counts == sorted(counts)
-    assert counts[0] < counts[-1]
-
-
 def test_accuracy_of_answers(model, test):
     X, y = test
     answers = model.predict(X, accuracy=0.8, unknown=None)

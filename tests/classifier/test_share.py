@@ -132,15 +132,6 @@ class TestEstimateShare:
         assert width(1000, 1) > 1.5 * width(1000, 20)
         assert width(1000, 20, error=1.0) > 1.2 * width(1000, 20)
 
-    def test_same_seed_same_interval(self, validation, quick):
-        score = batch(0.3, 100, np.random.default_rng(0))
-        one, two, other = (estimate_share(score, validation, 5, seed=seed) for seed in (1, 1, 2))
-        assert one == two != other
-
-    def test_known_is_at_most_half_a_unit(self):
-        assert ShareEstimate(0.3, 0.1, 0.6).known
-        assert not ShareEstimate(0.3, 0.1, 0.61).known
-
 
 @pytest.fixture(scope="module")
 def fitted(data, train):
@@ -210,10 +201,6 @@ class TestOperatingPoint:
         with pytest.raises(ValueError, match="^give one of unseen_share, samples, "):
             model.operate_at(unseen_share=0.5, samples=test_rows)
 
-    def test_without_arguments_the_best_point_is_restored(self, model, fitted):
-        model.operate_at(unseen_share=0.9).operate_at()
-        assert model.operating_point_ == fitted.operating_point_
-
     def test_the_paper_has_no_share(self, paper, test_rows):
         before = paper.operating_point_
         assert paper.combination_.unseen_share is None
@@ -238,10 +225,6 @@ class TestSamples:
         seen, unseen = (fitted.estimate_share(data.features[part]) for part in rows)
         assert seen.share < 0.3
         assert unseen.share > 0.7
-
-    def test_the_estimate_ignores_the_operating_point(self, model, test_rows, quick):
-        one = model.estimate_share(test_rows)
-        assert model.operate_at(unseen_share=0.9).estimate_share(test_rows) == one
 
     def test_no_domain_is_lost_for_ever(self, model, data, monkeypatch):
         for share, kept in ((0.0, 0.001), (1.0, 0.999)):

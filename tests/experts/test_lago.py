@@ -5,7 +5,6 @@ import logging
 import numpy as np
 import pandas as pd
 import pytest
-from compositional import Task
 from sklearn.base import clone
 
 from cosmo.data.splits import hold_out
@@ -105,10 +104,6 @@ class TestFormulas:
         table = pd.DataFrame(small.raw, columns=small.columns)
         np.testing.assert_allclose(small.expert.predict_proba(small.X, table), small.literal(), rtol=1e-5)
 
-    def test_probabilities_in_pieces(self, variant, monkeypatch):
-        monkeypatch.setattr("cosmo.experts.lago._CHUNK", 1)
-        self.test_probabilities(variant)
-
     def test_gradients(self, variant):
         small = Small(variant)
         gates = small.expert._gates(small.u, small.weights)
@@ -165,17 +160,6 @@ def test_scale_of_features_does_not_matter(expert, task):
     )
 
 
-def test_groups_are_the_distinct_names_wherever_they_stand(task):
-    """Moving the columns of a group apart changes nothing but the first weights."""
-    order = [0, 5, 1, 6, 2, 7, 3, 8, 4, 9]
-    for variant in ("semantic-hard", "semantic-soft"):
-        apart = make(variant).fit(task.X, task.y, task.table.iloc[:, order])
-        assert [list(columns) for columns in apart._semantic_groups()] == [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]
-        moved = Task()
-        moved.table = task.table.iloc[:, order]
-        assert accuracy(apart, moved) > 0.6
-
-
 def test_values_of_a_group_are_normalised_in_semantic_variants_only():
     raw = np.array([[0.5, 0.5, 0.2, 1.0, 0.2]])
     hard, single = Small("semantic-hard").expert, Small("singletons").expert
@@ -197,14 +181,6 @@ def test_epochs_are_chosen_on_held_out_classes(variant, task, caplog, monkeypatc
 
 
 class TestInput:
-    @pytest.mark.parametrize("value", [0.0, 2.5])
-    @pytest.mark.parametrize("columns", [[3], slice(None)], ids=["one", "all"])
-    @pytest.mark.parametrize("variant", VARIANTS)
-    def test_constant_features(self, variant, columns, value, task):
-        X = task.X.copy()
-        X[:, columns] = value
-        assert np.isfinite(make(variant, epochs=3).fit(X, task.y, task.table).scores(X, task.table)).all()
-
     @pytest.mark.parametrize("value", [0.0, 1.0])
     @pytest.mark.parametrize("variant", VARIANTS)
     def test_descriptions_all_alike(self, variant, value, task):
@@ -230,11 +206,6 @@ class TestInput:
         with pytest.raises(ValueError, match="scaled to unit length.*original=True"):
             make("singletons").fit(task.X, task.y, normalised)
 
-    def test_rows_with_a_single_attribute_are_probabilities(self, task):
-        shapes = task.table.iloc[::5, :5]
-        y = np.array([label[0] + "0" for label in task.y])
-        assert np.isfinite(make("singletons", epochs=1).fit(task.X, y, shapes).scores(task.X, shapes)).all()
-
     def test_bad_parameters(self, task):
         with pytest.raises(ValueError, match="unknown variant 'hard'; choose from singletons, semantic-hard"):
             make("hard").fit(task.X, task.y, task.table)
@@ -252,20 +223,6 @@ class TestPrincipalAxes:
         variances = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)[:5][::-1] ** 2 / len(X)
         expected = np.diag(variances / (variances + 3 * variances.mean()))
         np.testing.assert_allclose(Z.T @ Z / len(X), expected, atol=1e-5)
-
-    def test_without_variance(self):
-        mean, axes = and_or.principal_axes(np.full((4, 3), 2, np.float32), 3)
-        assert axes.shape == (3, 1)
-        assert np.isfinite(axes).all()
-        np.testing.assert_array_equal(mean, 2)
-
-    def test_weights_for_plain_features(self):
-        small = Small("semantic-soft")
-        mean, axes = np.array([1.0, -2.0, 0.5, 3.0]), np.random.default_rng(0).normal(size=(4, 3))
-        X = np.random.default_rng(1).normal(size=(6, 4))
-        plain = small.weights.project_back(mean, axes)
-        np.testing.assert_allclose(plain.detect(X), small.weights.detect((X - mean) @ axes))
-        assert plain.V is small.weights.V
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from cosmo.data.splits import hold_out
 from cosmo.experts import select
-from cosmo.experts._linear import Adam, class_sums, unit_rows
+from cosmo.experts._linear import Adam
 from cosmo.experts.kernel import Kernel
 from cosmo.experts.ranking import ALE, SJE, DeViSE
 
@@ -47,15 +47,6 @@ class TestTraining:
         expert = clone(EXPERTS[name]).fit(task.X, task.y, task.table)
         mean = task.table.loc[task.seen].mean().to_frame("mean").T
         assert np.isfinite(expert.scores(task.X_new, mean)).all()
-
-
-def test_unit_rows():
-    np.testing.assert_allclose(unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])), [[0.6, 0.8], [0, 0]])
-
-
-def test_class_sums():
-    X = np.array([[1, 2], [3, 4], [5, 6]], dtype=np.float32)
-    np.testing.assert_array_equal(class_sums(X, np.array([1, 0, 1]), 3), [[3, 4], [6, 8], [0, 0]])
 
 
 def test_adam_takes_steps_of_its_learning_rate_at_first():

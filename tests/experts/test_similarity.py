@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from cosmo import Cosmo
 from cosmo.data.splits import hold_out
 from cosmo.experts import SimilarityExpert, select
 from cosmo.metrics.accuracy import zsl_accuracy
@@ -48,20 +47,6 @@ class TestPlain:
         np.testing.assert_allclose(scores, space.X @ A.T / lengths, atol=1e-5)
         assert scores.dtype == np.float32
 
-    def test_only_the_temperature_is_learned(self):
-        space = Space()
-        expert = space.fitted(SimilarityExpert(0.0, 0.0))
-        assert set(expert.decided_) == {"whitening", "adapter", "temperature"}
-        assert expert.decided_["temperature"] > 0
-        again = SimilarityExpert(0.0, 0.0, temperature=1.0).fit(space.X[:25], space.y[:25], space.table)
-        np.testing.assert_array_equal(again.scores(space.X, space.table), expert.scores(space.X, space.table))
-
-    def test_rows_of_zeros(self):
-        space = Space()
-        expert = space.fitted(clone(PLAIN))
-        assert (expert.scores(np.zeros((1, 24)), space.table) == 0).all()
-        assert (expert.scores(space.X[:3], space.table * 0) == 0).all()
-
 
 class TestAdaptation:
     def test_learns_where_samples_are(self):
@@ -80,19 +65,6 @@ class TestAdaptation:
         assert space.accuracy(chosen) > space.accuracy(clone(PLAIN)) + 0.15
         assert chosen.decided_["whitening"] > 0
         assert chosen.decided_["adapter"] > 0
-
-    def test_never_chosen_where_it_does_not(self):
-        """Descriptions are where samples are, so that nothing is to be gained."""
-        chosen = Space(noise=0.1).fitted(SimilarityExpert())
-        assert chosen.decided_["whitening"] == chosen.decided_["adapter"] == 0
-
-    def test_a_weak_adapter_is_next_to_none(self):
-        space = Space(shift=1.2)
-        one, other = (
-            space.fitted(SimilarityExpert(0.5, s, temperature=0.1)).scores(space.X, space.table)
-            for s in (1e-7, 0.0)
-        )
-        np.testing.assert_allclose(one, other, atol=1e-4)
 
     def test_whitening_whitens(self):
         space = Space(nuisance=4.0, rows=60)
@@ -122,12 +94,6 @@ class TestAdaptation:
         single = clone(chosen).fit(X[held.seen_train], y[held.seen_train], known)
         np.testing.assert_array_equal(single.scores(X, known), chosen.scores(X, known))
 
-    def test_classes_with_one_sample_each(self):
-        space = Space(rows=1)
-        assert np.isfinite(
-            space.fitted(SimilarityExpert(0.8, 0.8, temperature=0.1)).scores(space.X, space.table)
-        ).all()
-
 
 class TestInput:
     def test_another_space(self):
@@ -146,16 +112,6 @@ class TestInput:
         space = Space()
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be at least 0 and below 1"):
             space.fitted(clone(PLAIN).set_params(**wrong))
-
-
-def test_inside_cosmo():
-    space = Space(shift=0.8)
-    first = Space(shift=0.8).table.drop(space.unseen[-1])
-    model = Cosmo(first, unseen=SimilarityExpert()).fit(space.X[space.is_seen], space.y[space.is_seen])
-    newest = space.y == space.unseen[-1]
-    model.add_classes(space.table.loc[[space.unseen[-1]]])
-    assert (model.predict(space.X[newest]) == space.unseen[-1]).mean() > 0.5
-    assert model.score(space.X, space.y) > 0.7
 
 
 class TestPrompts:

@@ -1,11 +1,12 @@
 """What every unseen expert promises, on a small task whose classes are combinations of attributes."""
 
 import copy
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
 import pytest
+from compositional import Task
 from sklearn.base import clone
 
 from cosmo.experts import (
@@ -262,3 +263,19 @@ class TestDAP:
         has = task.table.loc[task.y].to_numpy()[:, 2] > 0
         single = LogisticRegression(C=0.01, tol=1e-8, max_iter=1000).fit(scaled, has)
         np.testing.assert_allclose(expert.weights_[:, 2], single.coef_[0], atol=3e-3)
+
+
+def test_no_two_methods_agree_on_all_rows():
+    """Two names for one method would share a row in every table."""
+    pytest.importorskip("torch")
+    task = Task(rows=16, noise=2.0)  # noise leaves experts something to disagree about
+    guesses = {}
+    for name, decided in DECIDED.items():
+        own, expert = suited(decided, task), clone(decided)
+        if isinstance(expert, GenerativeExpert):
+            expert.set_params(epochs=6)  # after one, all of them predict one class
+        expert.fit(own.X, own.y, own.table)
+        guesses[name] = expert.scores(np.r_[own.X, own.X_new], own.table).argmax(axis=1)
+    assert len(guesses) > 10
+    for one, other in combinations(guesses, 2):
+        assert (guesses[one] != guesses[other]).mean() > 0.05, f"{one} and {other} agree"

@@ -291,6 +291,6 @@ def fit_zero_shot(cosmo: Cosmo, n_features: int | None = None) -> Cosmo:
     seen = pd.Index([], dtype=table.index.dtype)
     cosmo.experts_ = ExpertPair(NoSeenExpert(), expert, table, seen, temperatures=temperatures)
     codes, numbers = np.zeros(0, dtype=np.int32), np.zeros(0)
-    cosmo.validation_outputs_ = OutputsSummary(0, 0, *[codes] * 3, *[numbers] * 3)
+    cosmo.validation_outputs_ = OutputsSummary(0, 0, codes, codes, codes, numbers, numbers, numbers)
     cosmo.combination_, cosmo.choice_, cosmo.n_features_in_ = mixture, None, width
     return cosmo

@@ -158,17 +158,15 @@ class Predictor:
         with blas_threads(features.size):
             return self.experts_.outputs(features, y)
 
-    def _check_rows(self, X: ArrayLike) -> NDArray[np.float32]:
+    def _check_rows(self, X: ArrayLike, *, finite: bool = True) -> NDArray[np.float32]:
         check_is_fitted(self, "experts_")
-        return validated(self, X)
+        return validated(self, X, finite=finite)
 
-    def _check_for_prediction(self, X: ArrayLike) -> NDArray[np.float32]:
+    def _predictions(self, X: ArrayLike) -> Iterator[ExpertOutputs]:
+        """Yield the experts' predictions for consecutive blocks of rows."""
         check_is_fitted(self, "experts_")
         # A linear unseen expert shows values that are not finite; scanning for them takes time.
-        return validated(self, X, finite=not self.experts_.linear)
-
-    def _predictions(self, features: NDArray[np.float32]) -> Iterator[ExpertOutputs]:
-        """Yield the experts' predictions for consecutive blocks of rows."""
+        features = self._check_rows(X, finite=not self.experts_.linear)
         most = max(1, min(_ROWS, _CELLS // len(self.experts_.classes)))
         step = -(-len(features) // -(-len(features) // most))
         for first in range(0, len(features), step):
@@ -185,22 +183,18 @@ class Predictor:
 
         The last digits of probabilities, and predictions in case of a tie, may depend on the batch.
         """
-        features = self._check_for_prediction(X)
-        columns = [self.combination_.predict(outputs) for outputs in self._predictions(features)]
+        columns = [self.combination_.predict(outputs) for outputs in self._predictions(X)]
         return self.experts_.classes.to_numpy()[np.concatenate(columns)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the distribution over `classes_` for each sample; its argmax is the prediction."""
-        features, start = self._check_for_prediction(X), 0
-        proba = np.empty((len(features), len(self.experts_.classes)))
-        for outputs in self._predictions(features):
+        blocks = []
+        for outputs in self._predictions(X):
             scores = self.combination_.scores(outputs)
             if self.combination_.smoothing == "adaptive":  # Others sum to one.
                 scores /= np.einsum("ij->i", scores)[:, None]  # Faster than `sum` of short rows.
-            block = proba[start : start + len(scores)]
-            np.take(scores, self.experts_.columns, axis=1, out=block, mode="clip")  # Without a buffer.
-            start += len(scores)
-        return proba
+            blocks.append(scores[:, self.experts_.columns])
+        return np.concatenate(blocks)
 
     def predict_top(
         self, X: ArrayLike, top: int = 3
@@ -218,10 +212,9 @@ class Predictor:
         labels, probabilities : arrays of shape (n_samples, top)
         p_seen : array of shape (n_samples,)
         """
-        features, classes = self._check_for_prediction(X), self.experts_.classes.to_numpy()
         blocks = []
-        for outputs in self._predictions(features):
-            scores = self.combination_.scores(outputs)
+        for outputs in self._predictions(X):
+            scores, classes = self.combination_.scores(outputs), outputs.classes.to_numpy()
             mass, each = scores.sum(axis=1), np.arange(len(scores))
             columns = np.empty((len(scores), min(top, len(classes))), dtype=np.intp)
             proba = np.empty(columns.shape)

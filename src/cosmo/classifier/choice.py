@@ -188,13 +188,10 @@ class _Contest:
         replaces the best expert if its lead, class by class, exceeds one standard error.
         """
         assert first is not None, "compared with each transform"
-        experts = [first]
-        others = [ESZSL()]
-        if self.X.shape[1] == self.table.shape[1]:  # Maybe embeddings by one encoder.
-            others.append(SimilarityExpert())
-        for other in others:
-            if self.affords(self.cost_of_gaussian):
-                experts.append(self.unseen(other, transform))
+        one_space = self.X.shape[1] == self.table.shape[1]  # Maybe embeddings by one encoder.
+        others = [ESZSL(), SimilarityExpert()] if one_space else [ESZSL()]
+        tried = [self.unseen(other, transform) for other in others if self.affords(self.cost_of_gaussian)]
+        experts = [first, *tried]
         if len(experts) == 1:
             return first
         experts.sort(key=lambda one: -one.accuracy_)
@@ -210,18 +207,13 @@ class _Contest:
             for fold in folds
         ]
         members = [[k] for k in range(len(experts))] + [list(range(n)) for n in range(2, len(experts) + 1)]
-        accuracies = [  # of each held-out class
-            np.concatenate(
-                [
-                    self._accuracies(np.sum([part[k] for k in some], axis=0), fold)
-                    for part, fold in zip(parts, folds, strict=True)
-                ]
-            )
-            for some in members
-        ]
-        for some, accuracy in zip(members, accuracies, strict=True):
+        accuracies = []  # of each held-out class
+        for some in members:
+            pairs = zip(parts, folds, strict=True)
+            each = [self._accuracies(np.sum([part[k] for k in some], axis=0), fold) for part, fold in pairs]
+            accuracies.append(np.concatenate(each))
             name = experts[some[0]] if len(some) == 1 else EnsembleExpert([experts[k] for k in some])
-            self.add("unseen, other hold-outs", name, transform, float(accuracy.mean()))
+            self.add("unseen, other hold-outs", name, transform, float(accuracies[-1].mean()))
         chosen = members[_within_one_error(accuracies, len(experts))]
         if len(chosen) == 1:
             return experts[chosen[0]]

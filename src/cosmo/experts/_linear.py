@@ -169,8 +169,15 @@ class Classes(NamedTuple):
     means: Matrix
     covariance: Matrix
 
-    mean = property(lambda self: self.means.mean(axis=0), doc="Mean of the class means.")
-    centred = property(lambda self: self.means - self.mean, doc="Class means less their mean.")
+    @property
+    def mean(self) -> Matrix:
+        """Mean of the class means."""
+        return self.means.mean(axis=0)
+
+    @property
+    def centred(self) -> Matrix:
+        """Class means less their mean."""
+        return self.means - self.mean
 
     @property
     def variance(self) -> float:

@@ -2,9 +2,8 @@
 
 The gradient has a row for each class. The span of these rows is added to the subspace, which all classes
 share, and the regression is solved in it, where a product with the data costs a fraction of one with all
-features. A few such extensions reach the optimum. Newton steps are computed by conjugate gradients, with a
-diagonal preconditioner or, if features are correlated, one from the rows that dominate the curvature of a
-class.
+features. A few such extensions reach the optimum. Newton steps are computed by conjugate gradients,
+preconditioned by the rows that dominate the curvature of a class.
 
 The distance of the objective f from its minimum has a bound: as f - |W|²/2 is convex in the weights W, it is
 at most half the squared gradient, for optimal intercepts.
@@ -20,7 +19,6 @@ from scipy.linalg.blas import strsv
 from scipy.linalg.lapack import spotrf, strtri
 from scipy.optimize import minimize
 
-from cosmo.experts._linear import class_sums
 from cosmo.experts.base import Array, Codes
 
 _FIRST = 16  # steps of L-BFGS in the first subspace
@@ -29,9 +27,6 @@ _RIDGE = 30  # added to the initial curvature that scales these steps
 _LEFT_OUT = 0.001  # share of the squared gradient that a new subspace may miss
 _SHRINK = 0.02  # share of the squared gradient at which a subspace is solved
 _FORCING = 0.015  # squared residual of a Newton step, relative to the squared gradient
-# Conjugate gradients switch from the diagonal to rows as preconditioner if after this many steps more than
-# this share of the squared residual is left, in the first subspaces only: later it does not pay.
-_TRIAL, _SLOW, _ON_TRIAL = 3, 0.4, 2
 _CLOSE = 1  # relative gap below which Newton steps begin
 _NEAR = 20  # multiple of the target squared gradient below which a preconditioner is reused
 _TOP, _MOST = 6, 400  # rows that precondition a class: multiple of its mean number of rows, largest number
@@ -71,27 +66,15 @@ class SubspacePath:
         curvature = np.maximum((P - P * P).sum(axis=1), 1e-9)
         P[own] -= 1
         self.excess = P.sum(axis=1)
-        self.g: Array = np.float32(C) * self._class_products(P)
+        self.g: Array = np.float32(C) * (P @ self.X - np.outer(self.excess, self.offset))
         P[own] += 1
         self.g += self.state.V[:, 1:] @ self.basis.T
         size = _squared(self.g) + C * float((self.excess**2 / curvature).sum())
         self.gap = size / 2 / self.state.value
 
-    def _class_products(self, R: Array) -> Array:
-        """Return the product of residuals R with centred rows."""
-        if self.basis.shape[1]:
-            return R @ self.X - np.outer(self.excess, self.offset)
-        # With equal probabilities in all rows, only the sums of each class remain.
-        codes, n_classes = self.problem.codes, len(R)
-        counts = np.bincount(codes, minlength=n_classes).astype(np.float32)
-        return np.outer(counts, self.offset) - class_sums(self.X, codes, n_classes)
-
     def _extend(self, directions: Array) -> None:
-        A, n_old = self.problem.A, self.problem.A.shape[1]
-        self.problem.A = np.empty((len(A), n_old + directions.shape[1]), dtype=np.float32)
-        self.problem.A[:, :n_old] = A
-        np.matmul(self.X, directions, out=self.problem.A[:, n_old:])
-        self.problem.A[:, n_old:] -= self.offset @ directions
+        columns = self.X @ directions - self.offset @ directions
+        self.problem.A = np.hstack([self.problem.A, columns])
         self.basis = np.hstack([self.basis, directions])
 
     def step(self, tol: float) -> None:
@@ -129,8 +112,6 @@ class _Problem:
     def __init__(self, A: Array, codes: Codes, C: float) -> None:
         self.A, self.codes, self.C = A, codes, C
         self.rows = np.arange(len(A))
-        self.preconditioner: type[Diagonal | ByRows] = Diagonal
-        self.n_solved = 0
 
     def at(self, V: Array, Z: Array) -> _State:
         """Return the state of weights V with logits Z."""
@@ -186,23 +167,20 @@ class _Problem:
         metric = None
         for _ in range(3):
             if metric is None or _squared(g) > _NEAR * enough:
-                metric = self.preconditioner(self.A, state.P, self.C)
-            x, Zx, metric = self._newton(metric, state.P, g, max(_FORCING * _squared(g), enough / 2))
+                metric = ByRows(self.A, state.P, self.C)
+            x, Zx = self._newton(metric, state.P, g, max(_FORCING * _squared(g), enough / 2))
             state = self._search(state, x, Zx, float(np.vdot(g, x)))
             g = self.gradient(state)
             if _squared(g) <= enough:
                 break
-        self.n_solved += 1
         return state
 
-    def _newton(
-        self, metric: Diagonal | ByRows, P: Array, g: Array, enough: float
-    ) -> tuple[Array, Array, Diagonal | ByRows]:
-        """Return a Newton step by conjugate gradients, its logits, and the preconditioner in use."""
+    def _newton(self, metric: ByRows, P: Array, g: Array, enough: float) -> tuple[Array, Array]:
+        """Return a Newton step by conjugate gradients, and its logits."""
         x, Zx, r = np.zeros_like(g), np.zeros_like(P), -g
-        z = metric.solve(r)
-        p, rz = z, float(np.vdot(r, z))
-        for n_steps in range(1, 21):
+        p = z = metric.solve(r)
+        rz = float(np.vdot(r, z))
+        for _ in range(20):
             curved, Zp = self.curve(P, p)
             length = np.float32(rz / float(np.vdot(p, curved)))
             x += length * p
@@ -210,14 +188,10 @@ class _Problem:
             r -= length * curved
             if _squared(r) <= enough:
                 break
-            on_trial = n_steps == _TRIAL and self.n_solved < _ON_TRIAL and isinstance(metric, Diagonal)
-            if on_trial and _squared(r) > _SLOW * _squared(g):
-                self.preconditioner = ByRows
-                metric, p = ByRows(self.A, P, self.C), np.zeros_like(p)
             z = metric.solve(r)
             rz, before = float(np.vdot(r, z)), rz
             p = z + np.float32(rz / before) * p
-        return x, Zx, metric
+        return x, Zx
 
     def _search(self, state: _State, x: Array, Zx: Array, slope: float) -> _State:
         """Search along x, whose logits are Zx, until the slope is small."""
@@ -251,19 +225,6 @@ def _span(columns: Array, left_out: float) -> Array:
     missed = np.cumsum(np.maximum(squares, 0))
     kept = missed > max(left_out, 1e-12 * missed[-1])
     return np.asarray(exact @ (mix[:, kept] / np.sqrt(squares[kept])), dtype=np.float32)
-
-
-class Diagonal:
-    """Inverse of the Hessian, class by class, for uncorrelated columns."""
-
-    def __init__(self, A: Array, P: Array, C: float) -> None:
-        curvature = np.float32(C / len(A)) * (P - P * P).sum(axis=1)
-        penalty = np.ones(A.shape[1], dtype=np.float32)
-        penalty[0] = 1e-6  # intercepts are not penalised, but their curvature may vanish
-        self.scale = 1 / (penalty + curvature[:, None] * np.einsum("nd,nd->d", A, A))
-
-    def solve(self, g: Array) -> Array:
-        return _centred(g * self.scale)
 
 
 class ByRows:
@@ -301,13 +262,8 @@ class ByRows:
         for k, (U, factor) in enumerate(zip(self.rows, self.factors, strict=True)):
             g[k] -= strsv(factor, strsv(factor, U @ g[k], trans=1), overwrite_x=True) @ U
         g *= self.scale
-        return _centred(g)
-
-
-def _centred(step: Array) -> Array:
-    """Subtract the mean over classes, which affects only the penalty."""
-    step -= step.mean(axis=0)
-    return step
+        g -= g.mean(axis=0)  # which affects only the penalty
+        return g
 
 
 def _top(curvature: Array, n_most: int) -> NDArray[np.intp]:

@@ -58,8 +58,6 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
     detects_novelty: ClassVar[bool] = False
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # values to try for parameters that are None
     ranges: ClassVar[dict[str, str]] = {}  # rules, of `RULES`, which parameters that are not None must obey
-    # Parameter of `grid` whose values share no computation, so that `select` can store each result.
-    trained_apart: ClassVar[str | None] = None
     # Named settings; published ones are named after the data set (and variant).
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
 
@@ -86,20 +84,14 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
         ValueError
             If lengths differ, `y` has fewer than two classes, or the method cannot use the descriptions.
         """
-        X = check_features(X, name="X")
-        table = check_descriptions(descriptions)
-        codes = encode_labels(y, table.index, name="y")
-        if len(codes) != len(X):
-            raise ValueError(f"X has {len(X)} rows but y has {len(codes)} labels; give one label per row")
-        if len(X) == 0:
-            raise ValueError(f"X has no rows (shape {X.shape}); give samples of at least two classes")
+        X, codes, table = _checked(X, y, descriptions)
         used = np.isin(np.arange(len(table)), codes)
         others, table = table[~used], table[used]
+        if len(table) < 2:
+            raise ValueError(f"y has the classes {[*table.index]}; at least two are needed")
         self.check_parameters()
         self.check_suitable(table)
-        codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
-        if len(table) < 2:
-            raise ValueError(f"y has one class only ({table.index[0]!r}); at least two are needed")
+        codes = np.unique(codes, return_inverse=True)[1]
         decided = self
         if self.open_parameters():
             decided = select(self, X, table.index[codes], table, hold_out(codes, seed=seed))
@@ -264,7 +256,7 @@ def select(
     held : HoldOut
         Rows of `X` for learning and for choosing.
     cache : Cache, optional
-        Storage of choices: a repeated selection returns the stored one, an interrupted one is resumed.
+        Storage of choices, which a repeated selection reads.
 
     Returns
     -------
@@ -280,10 +272,7 @@ def select(
     >>> select(ESZSL(), X, y, table, hold_out(y)).open_parameters()
     []
     """
-    X, table = check_features(X, name="X"), check_descriptions(descriptions)
-    codes = encode_labels(y, table.index, name="y")
-    if len(codes) != len(X):
-        raise ValueError(f"X has {len(X)} rows but y has {len(codes)} labels; give one label per row")
+    X, codes, table = _checked(X, y, descriptions)
     held.check(table.index[codes])
     expert.check_parameters()
     expert.check_suitable(table)
@@ -292,24 +281,21 @@ def select(
     seen, unseen = np.unique(codes[held.seen_train]), np.unique(codes[held.unseen_val])
     X_train, train_codes = X[held.seen_train], np.searchsorted(seen, codes[held.seen_train])
 
-    def start(**values: Any) -> Expert:
-        copy = expert._with(table.columns, **values)
-        copy.others_ = table.iloc[unseen].to_numpy() if expert.reads_unseen else None
-        return copy
-
-    def candidates(**values: Any) -> Iterator[Expert]:
-        return start(**values)._candidates(X_train, train_codes, table.iloc[seen])
-
     open_grid = [name for name in expert.open_parameters() if name in expert.grid]
-    best: Expert | None = None
-    if not open_grid:
-        best = next(candidates())
+    key = fingerprint(expert, expert.grid, X, codes, table, held) if cache is not None and open_grid else None
+    chosen = {} if cache is None or key is None else cache.read("selection", key)
+    best = expert._with(table.columns, **chosen)
+    best.others_ = table.iloc[unseen].to_numpy() if expert.reads_unseen else None
+    if chosen:
+        best._fit_table(X_train, train_codes, table.iloc[seen], **best.decided_)
+    elif not open_grid:
+        best = next(best._candidates(X_train, train_codes, table.iloc[seen]))
     else:
         # Computed and validated once for all candidates.
         X_unseen, table_unseen = X[held.unseen_val], check_descriptions(table.iloc[unseen])
         target, attributes = np.searchsorted(unseen, codes[held.unseen_val]), table_unseen.to_numpy()
-
-        def accuracy(candidate: Expert) -> float:
+        best.accuracy_ = -1.0
+        for candidate in best._candidates(X_train, train_codes, table.iloc[seen]):
             weights = candidate.class_weights(attributes)
             if weights is None:
                 scores = candidate.scores(X_unseen, table_unseen)
@@ -318,32 +304,11 @@ def select(
             if np.isnan(scores).any():
                 raise ValueError(f"the scores of {candidate} have NaN values; scale the features")
             # Rounded, so that equal accuracies stay equal however the classes are ordered.
-            return round(class_accuracy(target, scores.argmax(axis=1), len(unseen)), 12)
-
-        key = "" if cache is None else fingerprint(expert, expert.grid, X, codes, table, held)
-        known = {} if cache is None else cache.read("selection", key)
-        apart = expert.trained_apart if expert.trained_apart in open_grid else None
-        rounds = [{apart: value} for value in expert.grid[apart]] if apart else [{}]
-        for values in rounds:
-            if repr(values) in known:
-                continue
-            winner: Expert | None = None
-            for candidate in candidates(**values):
-                candidate.accuracy_ = accuracy(candidate)
-                if winner is None or candidate.accuracy_ > winner.accuracy_:
-                    winner = candidate
-            assert winner is not None, "every round has a candidate"
-            chosen = {name: plain_value(value) for name, value in winner.chosen(open_grid).items()}
-            known[repr(values)] = {"chosen": chosen, "accuracy": winner.accuracy_}
-            if cache is not None:
-                cache.write("selection", key, known)
-            if best is None or winner.accuracy_ > best.accuracy_:
-                best = winner
-        decided = max((known[repr(values)] for values in rounds), key=lambda entry: entry["accuracy"])
-        values = decided["chosen"]
-        if best is None or values != {name: plain_value(v) for name, v in best.chosen(open_grid).items()}:
-            best = start(**values)
-            best._fit_table(X_train, train_codes, table.iloc[seen], **best.decided_)
+            candidate.accuracy_ = round(class_accuracy(target, scores.argmax(axis=1), len(unseen)), 12)
+            best = max(best, candidate, key=lambda one: one.accuracy_)
+        if cache is not None and key is not None:
+            choice = {name: plain_value(value) for name, value in best.chosen(open_grid).items()}
+            cache.write("selection", key, choice)
     if "temperature" in best.open_parameters():
         both = np.concatenate([seen, unseen])
         target = pd.Index(both).get_indexer(codes[held.gzsl_val])
@@ -351,6 +316,17 @@ def select(
         best.set_params(temperature=temperature)
         best.decided_["temperature"] = temperature
     return best
+
+
+def _checked(
+    X: ArrayLike, y: Iterable[Hashable], descriptions: pd.DataFrame
+) -> tuple[Array, Codes, pd.DataFrame]:
+    """Return valid rows, their classes as rows of the table, and the table."""
+    rows, table = check_features(X, name="X"), check_descriptions(descriptions)
+    codes = encode_labels(y, table.index, name="y")
+    if len(codes) != len(rows):
+        raise ValueError(f"X has {len(rows)} rows but y has {len(codes)} labels; give one label per row")
+    return rows, codes, table
 
 
 def plain_value(value: Any) -> Any:

@@ -59,7 +59,6 @@ class DAP(UnseenExpert):
     reference: ClassVar[str] = "Lampert, Nickisch & Harmeling, TPAMI 2014"
     needs: ClassVar[str] = "attributes, of which some classes have more than others"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"C": (1e-4, 1e-3, 1e-2, 1e-1)}
-    trained_apart: ClassVar[str | None] = "C"
     ranges: ClassVar[dict[str, str]] = {"C": POSITIVE}
 
     C: float | None = None

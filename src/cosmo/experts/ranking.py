@@ -40,7 +40,6 @@ class RankingExpert(GradientExpert):
         "learning_rate": (1.0, 3.0, 10.0, 30.0),
         "epochs": (1, 3, 10, 20, 40),
     }
-    trained_apart: ClassVar[str | None] = "learning_rate"
     batch_size: ClassVar[int] = 64
     searched: ClassVar[str] = "learning_rate"
     ranges: ClassVar[dict[str, str]] = {"learning_rate": POSITIVE, "epochs": COUNT, "margin": POSITIVE}

@@ -55,33 +55,27 @@ def make_seen_expert(name: str) -> Any:
     >>> make_seen_expert("logistic")
     SoftmaxRegression(tol=0.0001)
     """
-    if name == "logistic":
-        return SoftmaxRegression(C=1.0, tol=1e-4)
-    if name == "logistic-unit":
-        return SoftmaxRegression(C=30.0, tol=1e-4)
+    if name in ("logistic", "logistic-unit"):
+        return SoftmaxRegression(C=1.0 if name == "logistic" else 30.0, tol=1e-4)
     if name == "logistic-sklearn":
         return LogisticRegression(C=1.0, max_iter=2000)
-    # Modules of scikit-learn that are slow to import are imported on use.
-    if name == "lda":
-        from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-
-        return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
-    if name.startswith("discriminant"):
+    if name in ("discriminant", "discriminant-logistic"):
         return Discriminant(logistic=30.0 if name.endswith("logistic") else 0.0)
-    if name == "knn":
-        from sklearn.neighbors import KNeighborsClassifier
+    # Modules of scikit-learn that are slow to import are imported on use.
+    name = {
+        "lda": "sklearn.discriminant_analysis.LinearDiscriminantAnalysis:solver=lsqr,shrinkage=auto",
+        "knn": "sklearn.neighbors.KNeighborsClassifier:n_neighbors=15,weights=distance",
+    }.get(name, name)
+    if not name.startswith("sklearn."):
+        known = ", ".join(SEEN_EXPERTS)
+        raise ValueError(f"unknown seen expert {name!r}; choose from {known}, or give sklearn.MODULE.CLASS")
+    from cosmo.experts import parameters_in
 
-        return KNeighborsClassifier(n_neighbors=15, weights="distance")
-    if name.startswith("sklearn."):
-        from cosmo.experts import parameters_in
-
-        path, _, details = name.partition(":")
-        kind = pydoc.locate(path)
-        if isinstance(kind, type) and issubclass(kind, ClassifierMixin) and hasattr(kind, "predict_proba"):
-            return kind(**parameters_in(details))
-        raise ValueError(f"{path} is no classifier of scikit-learn with predict_proba")
-    known = ", ".join(SEEN_EXPERTS)
-    raise ValueError(f"unknown seen expert {name!r}; choose from {known}, or give sklearn.MODULE.CLASS")
+    path, _, details = name.partition(":")
+    kind = pydoc.locate(path)
+    if isinstance(kind, type) and issubclass(kind, ClassifierMixin) and hasattr(kind, "predict_proba"):
+        return kind(**parameters_in(details))
+    raise ValueError(f"{path} is no classifier of scikit-learn with predict_proba")
 
 
 class NoSeenExpert(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -50,14 +50,11 @@ def soften(scores: NDArray[Any], temperature: float) -> NDArray[Any]:
     _check(temperature)
     if scores.dtype.kind != "f":
         scores = scores.astype(np.float64)
-    out = np.empty(scores.shape, scores.dtype)
-    for rows in _blocks(scores):
-        part = out[rows]
-        np.subtract(scores[rows], scores[rows].max(axis=-1, keepdims=True), out=part)
-        part /= scores.dtype.type(temperature)
-        np.exp(part, out=part)
-        part /= row_sums(part)
-    return out
+    proba = scores - scores.max(axis=-1, keepdims=True)
+    proba /= scores.dtype.type(temperature)
+    np.exp(proba, out=proba)
+    proba /= row_sums(proba)
+    return proba
 
 
 def top_k(proba: NDArray[Any], k: int, temperature: float = 1.0) -> NDArray[Any]:
@@ -150,8 +147,8 @@ def check_smoothing(smoothing: str, prior_weight: float = 0.0) -> None:
         raise ValueError(f"prior_weight must lie between 0 and 1, got {prior_weight}")
 
 
-def conditional(proba: NDArray[Any], *, out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """Return rows divided by their sums; a row without any mass becomes uniform. `out` is where to, if given.
+def conditional(proba: NDArray[Any]) -> NDArray[Any]:
+    """Return rows divided by their sums; a row without any mass becomes uniform.
 
     Examples
     --------
@@ -159,13 +156,8 @@ def conditional(proba: NDArray[Any], *, out: NDArray[Any] | None = None) -> NDAr
     array([[0.25, 0.75],
            [0.5 , 0.5 ]])
     """
-    out = np.empty_like(proba) if out is None else out
-    np.copyto(out, proba)
-    mass = row_sums(out)
-    with np.errstate(invalid="ignore"):
-        out /= mass
-    out[~(mass[:, 0] > 0)] = 1 / proba.shape[1]
-    return out
+    mass = row_sums(proba)
+    return np.divide(proba, mass, out=np.full_like(proba, 1 / proba.shape[1]), where=mass > 0)
 
 
 def gate_belief(score: ArrayLike, threshold: float, softness: float) -> NDArray[np.float64]:
@@ -191,12 +183,7 @@ def gate_belief(score: ArrayLike, threshold: float, softness: float) -> NDArray[
 
 
 def smooth(
-    proba: NDArray[Any],
-    belief: NDArray[Any],
-    smoothing: Smoothing,
-    prior_weight: float = 0.0,
-    *,
-    out: NDArray[Any] | None = None,
+    proba: NDArray[Any], belief: NDArray[Any], smoothing: Smoothing, prior_weight: float = 0.0
 ) -> NDArray[Any]:
     """Return one expert's output smoothed towards the uniform distribution of its classes.
 
@@ -209,8 +196,6 @@ def smooth(
     smoothing : {"none", "constant", "adaptive"}
     prior_weight : float in 0..1
         `λ` of constant smoothing.
-    out : array like `proba`, optional
-        Where to put the result; also sets the precision.
 
     Examples
     --------
@@ -218,16 +203,13 @@ def smooth(
     array([[0.85, 0.45]])
     """
     check_smoothing(smoothing, prior_weight)
-    out = np.empty_like(proba) if out is None else out
     if smoothing == "adaptive":
-        np.copyto(out, proba)  # An addition that also converts would be slower.
-        out += ((1 - belief) / proba.shape[1])[:, None].astype(out.dtype)
-        return out
-    conditional(proba, out=out)
+        return proba + ((1 - belief) / proba.shape[1])[:, None].astype(proba.dtype)
+    share = conditional(proba)
     if smoothing == "constant":
-        out *= 1 - prior_weight
-        out += prior_weight / proba.shape[1]
-    return out
+        share *= 1 - prior_weight
+        share += prior_weight / proba.shape[1]
+    return share
 
 
 def total_probability(seen: NDArray[Any], unseen: NDArray[Any], p_unseen: NDArray[Any]) -> NDArray[Any]:
@@ -269,13 +251,10 @@ def combine(
     >>> combine(np.array([[0.9, 0.1]]), np.array([[0.2]]), np.array([0.5]), smoothing="none")
     array([[0.45, 0.05, 0.5 ]])
     """
-    n_seen = seen.shape[1]
-    scores = np.empty((len(seen), n_seen + unseen.shape[1]), dtype or np.result_type(seen, unseen))
-    sides = (seen, 1 - p_unseen, scores[:, :n_seen]), (unseen, p_unseen, scores[:, n_seen:])
-    for proba, belief, part in sides:  # in place: `total_probability` of both, smoothed
-        smooth(proba, belief, smoothing, prior_weight, out=part)
-        part *= belief[:, None].astype(part.dtype)
-    return scores
+    kind = dtype or np.result_type(seen, unseen)
+    own = smooth(seen.astype(kind, copy=False), 1 - p_unseen, smoothing, prior_weight)
+    other = smooth(unseen.astype(kind, copy=False), p_unseen, smoothing, prior_weight)
+    return total_probability(own, other, p_unseen)
 
 
 def tie_log_odds(

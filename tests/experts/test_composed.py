@@ -1,6 +1,7 @@
-"""Objects with `fit` and `scores` in place of an unseen expert."""
+"""Experts made of other objects: any with `fit` and `scores`, and stored predictions."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV
@@ -71,3 +72,29 @@ def test_errors_name_what_is_missing(task):
         Cosmo(task.table, seen=SoftmaxRegression(), unseen=Narrow(1.0), rounds=2).fit(task.X, task.y)
     with pytest.raises(TypeError, match="Empty has no fit"):
         Cosmo(task.table, seen=SoftmaxRegression(), unseen=Empty()).fit(task.X, task.y)
+
+
+STORED = pd.DataFrame([[0.7, 0.2, 0.1], [0.1, 0.1, 0.6]], index=[10, 20], columns=["a", "b", "z"])
+
+
+def test_looks_rows_and_classes_up_in_any_order():
+    expert = PrecomputedExpert(STORED).fit([10], ["a"], STORED.T)
+    found = expert.predict_proba([20, 10, 20], pd.DataFrame(index=["z", "a"]))
+    np.testing.assert_allclose(found, [[0.6, 0.1], [0.1, 0.7], [0.6, 0.1]])
+
+
+@pytest.mark.parametrize(("row", "name", "missing"), [(11, "a", "row .*11"), (10, "q", "class 'q'")])
+def test_not_stored(row, name, missing):
+    with pytest.raises(ValueError, match=f"no stored prediction for {missing}"):
+        PrecomputedExpert(STORED).scores([row], pd.DataFrame(index=[name]))
+
+
+@pytest.mark.parametrize("bad", [STORED * -1, STORED * 3, STORED * np.nan])
+def test_not_probabilities(bad):
+    with pytest.raises(ValueError, match="proba"):
+        PrecomputedExpert(bad).fit([10], ["a"], STORED.T)
+
+
+def test_a_table_is_needed():
+    with pytest.raises(TypeError, match="proba .*DataFrame"):
+        PrecomputedExpert(STORED.to_numpy()).fit([10], ["a"], STORED.T)
