@@ -1,5 +1,4 @@
 import math
-import pickle
 
 import numpy as np
 import pandas as pd
@@ -8,8 +7,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from cosmo import Cosmo
-from cosmo.data.splits import hold_out
-from cosmo.experts import ESZSL, ExpertPair, embedding, select
+from cosmo.experts import ESZSL, ExpertPair, embedding
 from cosmo.experts.embedding import CMT, DEM, learn_neighbourhoods, loop
 from cosmo.gates import NoveltyGate
 from cosmo.metrics.accuracy import gate_auc, zsl_accuracy
@@ -38,14 +36,6 @@ class TestScores:
             expert.scores(task.X_new, task.table), -(difference**2).mean(axis=2), rtol=1e-3, atol=1e-4
         )
 
-    def test_training_fits_the_descriptions(self, task):
-        def error(epochs):
-            fitted = clone(FAST).set_params(epochs=epochs).fit(task.X, task.y, task.table)
-            own = task.seen.get_indexer(task.y)
-            return -fitted.scores(task.X, task.table.loc[task.seen])[np.arange(len(own)), own].mean()
-
-        assert error(24) < 0.3 * error(1)
-
 
 class TestNovelty:
     def test_is_the_outlier_probability_of_mapped_samples(self, expert, task):
@@ -67,22 +57,6 @@ class TestNovelty:
         assert (few.novelty(task.X_new) != expert.novelty(task.X_new)).any()
         with pytest.raises(ValueError, match="whole number of at least 1, got 0"):
             clone(FAST).set_params(neighbours=0).fit(task.X, task.y, task.table).novelty(task.X)
-
-    def test_survives_pickling(self, expert, task):
-        copy = pickle.loads(pickle.dumps(expert))
-        np.testing.assert_array_equal(copy.novelty(task.X_new), expert.novelty(task.X_new))
-
-    def test_checks_its_input(self, expert, task):
-        with pytest.raises(ValueError, match="row 2, column 0"):
-            expert.novelty(np.where(np.arange(len(task.X))[:, None] == 2, np.nan, task.X))
-
-    @pytest.mark.parametrize("epochs", [None, 12])
-    def test_selected_experts_have_it(self, task, epochs):
-        held = hold_out(task.y, seed=0)
-        known = task.table.loc[task.seen]
-        chosen = select(clone(FAST).set_params(epochs=epochs), task.X, task.y, known, held)
-        single = clone(chosen).fit(task.X[held.seen_train], task.y[held.seen_train], known)
-        np.testing.assert_allclose(chosen.novelty(task.X_new), single.novelty(task.X_new), atol=1e-4)
 
 
 class TestOutputs:

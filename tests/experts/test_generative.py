@@ -1,8 +1,5 @@
 """What generative experts share: training, synthetic features, and the classifier on them."""
 
-import logging
-import pickle
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -133,11 +130,6 @@ class TestClassifier:
         fitted.rows_, fitted.codes_ = np.repeat(fitted.rows_, 5, axis=0), np.repeat(fitted.codes_, 5)
         assert unseen_mass(fitted) == pytest.approx(before, rel=0.1)
 
-    def test_pickles(self, expert, task):
-        scores = expert.scores(task.X_new, task.table)
-        again = pickle.loads(pickle.dumps(expert))
-        np.testing.assert_allclose(again.scores(task.X_new, task.table), scores, rtol=1e-5, atol=1e-5)
-
 
 class TestTraining:
     def test_few_samples_are_gone_over_several_times(self, task, monkeypatch):
@@ -180,13 +172,6 @@ class TestTraining:
         )
         assert not list(tmp_path.glob("*.pt"))
 
-    def test_tells_both_losses(self, expert, task, caplog):
-        with caplog.at_level(logging.INFO, logger="cosmo"):
-            clone(expert).fit(task.X, task.y, task.table)
-        (line,) = (record.getMessage() for record in caplog.records)
-        assert line.startswith(f"{type(expert).__name__}: 2 epochs, opponent's loss ")
-        assert "generator's loss" in line
-
     def test_candidates_are_the_states_of_one_training(self, expert, task, monkeypatch):
         monkeypatch.setattr(type(expert), "grid", {"epochs": (1, 3)})
         held = hold_out(task.y, seed=0)
@@ -200,13 +185,6 @@ class TestTraining:
         single._fit(task.X[rows], codes, known.iloc[classes].to_numpy(), epochs=chosen.epochs)
         for name, value in chosen.weights_.items():
             np.testing.assert_allclose(single.weights_[name], value, rtol=1e-3, atol=1e-4)
-
-    def test_rows_are_made_by_the_mean_of_weights(self, expert):
-        own = [name for name in expert.weights_ if name.startswith("G.")]
-        assert own
-        for name in own:
-            assert expert.weights_[f"mean {name}"].shape == expert.weights_[name].shape
-        assert any(not np.array_equal(expert.weights_[f"mean {n}"], expert.weights_[n]) for n in own)
 
 
 class TestFitClassifier:

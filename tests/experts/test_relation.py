@@ -86,11 +86,6 @@ def test_score_of_a_pair(iciness, task):
     np.testing.assert_allclose(got[0], fused @ w["w"], rtol=1e-4, atol=1e-4)
 
 
-def test_scoring_leaves_nothing_out(iciness, task):
-    one, again = (iciness.scores(task.X_new, task.table) for _ in range(2))
-    np.testing.assert_array_equal(one, again)
-
-
 def test_training_leaves_units_out_as_the_generator_says(iciness, task):
     w = {name: torch.from_numpy(value) for name, value in iciness.weights_.items()}
     X = torch.from_numpy(iciness._features(task.X[:8]))

@@ -6,7 +6,6 @@ from labelled import outputs
 from scipy.special import expit, softmax
 from scipy.stats import entropy
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier
 
 from cosmo import ESZSL, Cosmo
 from cosmo.data import load_glyphs
@@ -24,13 +23,6 @@ def fitted(data, gate, **options):
     return Cosmo(data.descriptions, gate=gate, **options, method="paper").fit(
         data.features[train], data.labels[train]
     )
-
-
-def test_tells_seen_from_unseen_on_test(data):
-    rows = np.r_[data.split.test_seen, data.split.test_unseen]
-    model = fitted(data, EvidenceGate())
-    outputs = model.outputs(data.features[rows], data.labels[rows])
-    assert gate_auc(outputs.is_seen, model.combination_.gate_.score(outputs)) > 0.7
 
 
 def neighbourhood(X, codes, x):
@@ -167,11 +159,6 @@ def test_energy_where_the_seen_expert_has_logits():
     found = EvidenceGate().observer().fit(seen, X, codes).evidence(X)
     assert found.shape == (60, 5)
     np.testing.assert_allclose(found[:, 4], np.log(np.exp(seen.decision_function(X)).sum(axis=1)), rtol=1e-4)
-
-
-def test_any_seen_expert(data):
-    model = fitted(data, EvidenceGate(), seen=KNeighborsClassifier(3))
-    assert np.isfinite(model.predict_proba(data.features[:3])).all()
 
 
 def test_new_classes_do_not_disturb_it(data):

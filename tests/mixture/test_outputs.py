@@ -74,14 +74,6 @@ class TestSummary:
             with pytest.raises(ValueError, match="no true classes; give `target`"):
                 getattr(out, name)
 
-    def test_tuples_as_classes(self):
-        out = make(
-            seen_classes=as_class_index([("s", 1), ("s", 2), ("s", 3)]),
-            unseen_classes=as_class_index([("u", 1), ("u", 2)]),
-        )
-        assert out.classes.nlevels == 1
-        assert out.classes[3] == ("u", 1)
-
 
 class TestFromJoint:
     def test_the_unseen_part_is_not_normalised(self):

@@ -184,16 +184,9 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with config_context(assume_finite=True), blas_threads(features.size):
             if isinstance(seen, str) or isinstance(unseen, str):
                 known = table.loc[labels.unique()]
+                given = {"seen": seen, "unseen": unseen, "transform": self.feature_transform}
                 transform, seen, unseen, choice = choose(
-                    features,
-                    labels,
-                    known,
-                    held,
-                    seen=seen,
-                    unseen=unseen,
-                    transform=self.feature_transform,
-                    budget=self.budget,
-                    cache=cache,
+                    features, labels, known, held, **given, budget=self.budget, cache=cache
                 )
             features = transformed(features, transform)
             if self.method == "paper":

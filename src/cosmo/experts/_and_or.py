@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,10 +26,6 @@ class Weights:
     def detect(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return `q`, shape (n_samples, n_attributes)."""
         return expit(X @ self.W + self.b)
-
-    def copy(self) -> Weights:
-        """Return an independent copy."""
-        return Weights(self.W.copy(), self.b.copy(), None if self.V is None else self.V.copy())
 
     def project_back(self, mean: NDArray[Any], axes: NDArray[Any]) -> Weights:
         """Return the weights for `x` that equal these for `(x - mean) @ axes`."""
@@ -198,7 +195,7 @@ class Average:
     """Average of detectors over the steps of a training, the t-th step weighted by about t³."""
 
     def __init__(self, trained: Weights) -> None:
-        self.trained, self.mean = trained, trained.copy()
+        self.trained, self.mean = trained, deepcopy(trained)
         self.time = 0
 
     def update(self) -> None:
@@ -210,4 +207,4 @@ class Average:
 
     def weights(self) -> Weights:
         """Return the averaged detectors and the current Γ."""
-        return Weights(self.mean.W, self.mean.b, self.trained.V).copy()
+        return deepcopy(Weights(self.mean.W, self.mean.b, self.trained.V))

@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist, pdist
 from scipy.special import expit, softmax
 
 from cosmo._core.validation import check_features
-from cosmo.experts._linear import unit_rows
+from cosmo.experts._linear import Directions, unit_rows
 from cosmo.experts.base import POSITIVE, Array, Codes, UnseenExpert
 
 logger = logging.getLogger(__name__)
@@ -66,16 +66,14 @@ class DAP(UnseenExpert):
     temperature: float | None = None
 
     def _fit(self, X: Array, codes: Codes, attributes: Array, **decided: Any) -> None:
-        self.cut_ = attributes.mean(axis=0)
+        found = Directions.learn(X, attributes)
+        self.mean_, self.scale_, self.cut_ = found.mean, found.scale, found.attribute_mean
         has = attributes > self.cut_
         self.used_ = has.any(axis=0) & ~has.all(axis=0)
         if not self.used_.any():
             raise ValueError("no attribute differs between the seen classes, so none can be learned")
         has = has[:, self.used_]
         self.prior_ = np.clip(has.mean(axis=0), 0.01, 0.99)
-        self.mean_ = X.mean(axis=0)
-        spread = X.std(axis=0)
-        self.scale_ = np.where(spread > 0, spread, 1).astype(np.float32)
         self.weights_, self.bias_ = _logistic_regressions(
             (X - self.mean_) / self.scale_, has[codes].astype(np.float32), decided["C"]
         )

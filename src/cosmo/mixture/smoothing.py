@@ -24,7 +24,6 @@ expert is unchanged; only its weight changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -35,7 +34,6 @@ from scipy.special import expit, log_softmax
 from cosmo._core.validation import as_number
 
 _FLOOR = 1e-12  # the paper's code adds this to a probability before taking its logarithm
-_BLOCK = 1 << 17  # numbers per block, so that a block stays in the processor's cache
 _SHORT = 4096  # `einsum` sums shorter rows faster than `sum`
 
 
@@ -68,20 +66,12 @@ def top_k(proba: NDArray[Any], k: int, temperature: float = 1.0) -> NDArray[Any]
     (array([[0.6, 0.3]]), array([[0.4, 0. ]]))
     """
     _check(temperature)
+    values = proba.copy() if temperature == 1 else _powers(proba, temperature)
+    mass = 1 if temperature == 1 else row_sums(values)
+    values.sort(axis=1)
     found = np.zeros((len(proba), k), dtype=proba.dtype)
-    out = found[:, : proba.shape[1]]
-    for rows in _blocks(proba):
-        values = proba[rows].copy() if temperature == 1 else _powers(proba[rows], temperature)
-        mass = 1 if temperature == 1 else row_sums(values)
-        values.sort(axis=1)
-        np.divide(values[:, : -k - 1 : -1], mass, out=out[rows])
+    np.divide(values[:, : -k - 1 : -1], mass, out=found[:, : proba.shape[1]])
     return found
-
-
-def _blocks(values: NDArray[Any]) -> Iterator[slice]:
-    step = max(1, _BLOCK // max(1, values[:1].size))
-    for first in range(0, len(values), step):
-        yield slice(first, first + step)
 
 
 def _check(temperature: float) -> None:
