@@ -37,26 +37,28 @@ def class_sums(X: Array, codes: Codes, n_classes: int) -> Array:
 
 
 class Adam:
-    """Adam (Kingma & Ba, ICLR 2015) on one array, in place."""
+    """Adam (Kingma & Ba, ICLR 2015) on one array, in place; `by_row`, a row has one second moment."""
 
-    def __init__(self, weights: Array, learning_rate: float) -> None:
-        self.weights, self.learning_rate = weights, learning_rate
-        self.mean, self.square = np.zeros_like(weights), np.zeros_like(weights)
+    def __init__(self, weights: Array, learning_rate: float, *, by_row: bool = False) -> None:
+        self.weights, self.learning_rate, self.by_row = weights, learning_rate, by_row
+        self.mean, self.square = np.zeros_like(weights), np.zeros_like(weights[:, :1] if by_row else weights)
         self.n_steps = 0
 
     def update(self, gradient: Array) -> None:
         """Take one step down the gradient."""
         self.n_steps += 1
         self.mean += np.float32(0.1) * (gradient - self.mean)
-        gradient = np.square(gradient)
-        gradient -= self.square
-        self.square += np.float32(0.001) * gradient
-        size = np.sqrt(self.square, out=gradient)
+        square = np.square(gradient)
+        if self.by_row:
+            square = square.mean(axis=1, keepdims=True)
+        square -= self.square
+        self.square += np.float32(0.001) * square
+        size = np.sqrt(self.square, out=square)
         size += np.float32(1e-8 * np.sqrt(1 - 0.999**self.n_steps))
-        np.divide(self.mean, size, out=size)
         rate = self.learning_rate * np.sqrt(1 - 0.999**self.n_steps) / (1 - 0.9**self.n_steps)
-        size *= np.float32(rate)
-        self.weights -= size
+        step = self.mean / size
+        step *= np.float32(rate)
+        self.weights -= step
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from cosmo._core.validation import check_features
-from cosmo.experts._linear import GradientExpert, Step
+from cosmo.experts._linear import Adam, GradientExpert, Step
 from cosmo.experts.base import COUNT, NOT_NEGATIVE, POSITIVE, Array, Codes
 
 KERNELS = ("gaussian", "cauchy", "linear")
@@ -111,7 +111,7 @@ class Kernel(GradientExpert):
         return (1.0,) if linear else super()._values(name)
 
     def _descent(self, W: Array, A: Array, value: float) -> Step:
-        adam = _AdamByFeature(W, self.learning_rate)
+        adam = Adam(W, self.learning_rate, by_row=True)
 
         def step(X: Array, codes: Codes) -> float:
             loss, gradient = kernel_loss(W, X, codes, A, kernel=self.kernel, sigma=value, beta=self.beta)
@@ -176,22 +176,3 @@ def _radial(squared: NDArray[Any], kernel: str, sigma: float) -> tuple[NDArray[A
         return k, k * (-scale / 2)
     k = 1 / (1 + squared * scale)
     return k, k * k * -scale
-
-
-class _AdamByFeature:
-    """Adam on W, in place; the weights of a feature share their second moment."""
-
-    def __init__(self, W: Array, learning_rate: float) -> None:
-        self.W, self.learning_rate, self.n_steps = W, learning_rate, 0
-        self.first = np.zeros_like(W)
-        self.second = np.zeros((len(W), 1))
-
-    def update(self, gradient: Array) -> None:
-        self.n_steps += 1
-        self.first *= np.float32(0.9)
-        self.first += np.float32(0.1) * gradient
-        square = np.einsum("ij,ij->i", gradient, gradient)[:, None] / gradient.shape[1]
-        self.second += 0.001 * (square - self.second)
-        rate = self.learning_rate / (1 - 0.9**self.n_steps)
-        length = np.sqrt(self.second / (1 - 0.999**self.n_steps)) + 1e-8
-        self.W -= (rate / length).astype(np.float32) * self.first
