@@ -240,7 +240,9 @@ class TestCalibratedStacking:
 
 @pytest.mark.parametrize("smoothing", ["adaptive", "constant", "none"])
 def test_the_summary_gives_the_same_curves_and_points(smoothing):
-    outputs = sample(200)
+    *parts, target = sample_joint(200)
+    single = [part.astype(np.float32) for part in parts]  # as of the experts
+    outputs = ExpertOutputs.from_joint(*single, SEEN_CLASSES, UNSEEN_CLASSES, target=target)
     mixture = GatedMixture(ConfidenceGate(), smoothing=smoothing).fit(outputs)
     record = mixture.summary(outputs)
     assert len(record) == len(outputs)
