@@ -239,10 +239,10 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.method == "paper":
             if self.rounds is not None:
                 raise ValueError("rounds belong to the calibrated method; the paper's has folds")
-        elif self.gate is not None or self.folds != 1 or self.smoothing != "adaptive":
-            raise ValueError("gate, smoothing and folds are choices of the paper: add method='paper'")
-        elif tuple(self.softnesses) != SOFTNESSES:
-            raise ValueError("softnesses are choices of the paper: add method='paper'")
+        elif (self.gate, self.folds, self.smoothing, *self.softnesses) != (None, 1, "adaptive", *SOFTNESSES):
+            raise ValueError(
+                "gate, smoothing, softnesses and folds are choices of the paper: add method='paper'"
+            )
 
     def add_classes(self, descriptions: Descriptions) -> Self:
         """Add unseen classes by their descriptions, without training.

@@ -87,17 +87,13 @@ class Explanation:
         return frame.sort_values("result", ascending=False, kind="stable")
 
     def __str__(self) -> str:
-        def show(sample: int) -> str:
-            table = self.table(sample)
-            best = table.index[0]
-            best = best.item() if isinstance(best, np.generic) else best  # 3, not np.int64(3)
-            head = (
-                f"gate score {self.gate_score[sample]:.3f}, p(unseen) {self.p_unseen[sample]:.3f} "
-                f"-> {best!r} ({table['domain'].iloc[0]})"
-            )
-            return f"{head}\n{table.head(6).to_string(float_format='{:.3f}'.format)}"
-
-        shown = [show(sample) for sample in range(min(len(self), 5))]
+        shown = []
+        for sample in range(min(len(self), 5)):
+            table, p_unseen = self.table(sample), self.p_unseen[sample]
+            best = table.index[:1].tolist()[0]  # 3, not np.int64(3)
+            gate = f"gate score {self.gate_score[sample]:.3f}, p(unseen) {p_unseen:.3f}"
+            rows = table.head(6).to_string(float_format="{:.3f}".format)
+            shown.append(f"{gate} -> {best!r} ({table['domain'].iloc[0]})\n{rows}")
         if len(self) > len(shown):
             shown.append(f"... and {len(self) - len(shown)} more samples")
         return "\n\n".join(shown)
