@@ -33,7 +33,7 @@ from rich.table import Table
 from cosmo.data import load_glyphs, read_xlsa17
 from cosmo.data.splits import Protocol
 from cosmo.experts import FCLSWGAN
-from cosmo.experts.gan import gradient_penalty
+from cosmo.experts.generators import gradient_penalty
 from cosmo.metrics.accuracy import zsl_accuracy
 
 _PUBLISHED = FCLSWGAN.presets["CUB"]

@@ -10,8 +10,7 @@ from cosmo._core.validation import check_descriptions  # noqa: E402
 from cosmo.data.splits import hold_out  # noqa: E402
 from cosmo.experts import select  # noqa: E402
 from cosmo.experts._generative import GenerativeExpert, fit_classifier  # noqa: E402
-from cosmo.experts.gan import FCLSWGAN, CycleUWGAN, CycleWGAN  # noqa: E402
-from cosmo.experts.vae import SEGZSL  # noqa: E402
+from cosmo.experts.generators import FCLSWGAN, SEGZSL, CycleUWGAN, CycleWGAN  # noqa: E402
 
 FAST = {"hidden": 32, "learning_rate": 1e-3}
 EXPERTS = {
@@ -25,7 +24,7 @@ EXPERTS = {
 @pytest.fixture(scope="module", autouse=True)
 def short_trainings():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cosmo.experts._generative._STEPS", 12)
+        patch.setattr(GenerativeExpert, "least_steps", 12)
         yield
 
 
@@ -134,7 +133,7 @@ class TestClassifier:
 class TestTraining:
     def test_few_samples_are_gone_over_several_times(self, task, monkeypatch):
         """An epoch has 40 steps at least; with many samples it is one pass."""
-        monkeypatch.setattr("cosmo.experts._generative._STEPS", 40)
+        monkeypatch.setattr(GenerativeExpert, "least_steps", 40)
         steps = []
         loss = FCLSWGAN._loss
         monkeypatch.setattr(FCLSWGAN, "_loss", lambda *args: steps.append(len(args[2])) or loss(*args))

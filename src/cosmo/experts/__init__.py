@@ -16,14 +16,13 @@ if TYPE_CHECKING:
     from cosmo.experts.composed import EnsembleExpert, PrecomputedExpert
     from cosmo.experts.embedding import CMT, DCN, DEM
     from cosmo.experts.eszsl import ESZSL
-    from cosmo.experts.gan import FCLSWGAN, CycleUWGAN, CycleWGAN
+    from cosmo.experts.generators import FCLSWGAN, SEGZSL, CycleUWGAN, CycleWGAN
     from cosmo.experts.kernel import Kernel
     from cosmo.experts.lago import LAGO
     from cosmo.experts.pair import ExpertPair
     from cosmo.experts.ranking import ALE, SJE, DeViSE
     from cosmo.experts.relation import ICINESS, RN, TRIPLE
     from cosmo.experts.seen import SEEN_EXPERTS, Discriminant, SoftmaxRegression, make_seen_expert
-    from cosmo.experts.vae import SEGZSL
 
 # Modules are imported on first use: most programs need one expert of many.
 _UNSEEN = {
@@ -43,10 +42,10 @@ _UNSEEN = {
     "rn": "relation:RN",
     "dcn": "embedding:DCN",
     "iciness": "relation:ICINESS",
-    "f-clswgan": "gan:FCLSWGAN",
-    "cycle-wgan": "gan:CycleWGAN",
-    "cycle-uwgan": "gan:CycleUWGAN",
-    "se-gzsl": "vae:SEGZSL",
+    "f-clswgan": "generators:FCLSWGAN",
+    "cycle-wgan": "generators:CycleWGAN",
+    "cycle-uwgan": "generators:CycleUWGAN",
+    "se-gzsl": "generators:SEGZSL",
 }
 _MODULES = {name: module for module, _, name in (entry.partition(":") for entry in _UNSEEN.values())} | {
     "SEEN_EXPERTS": "seen",

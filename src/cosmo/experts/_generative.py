@@ -14,18 +14,16 @@ from numpy.typing import ArrayLike
 
 from cosmo._core.cache import fingerprint
 from cosmo._core.validation import check_features
-from cosmo.experts._network import NetworkExpert, Weights, torch
+from cosmo.experts._network import NetworkExpert, Side, Weights, torch
 from cosmo.experts.base import COUNT, POSITIVE, Array, Codes, check_rule
 from cosmo.experts.seen import SoftmaxRegression
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
-    from torch.optim import Optimizer
 
 _CLASSIFIERS = 4  # classifiers in memory, one per set of classes
 _ROWS = 4096  # rows scaled at once when predicting
 _LENGTH = np.float32(0.25)  # length of a description, relative to that of a vector of ones
-_STEPS = 40  # least number of steps in an epoch
 _MADE = 2  # synthetic rows of a class, relative to the mean number of rows of a seen class
 _RENEWAL = 0.01  # weight of the current step in the running mean of weights
 
@@ -63,11 +61,6 @@ class GenerativeExpert(NetworkExpert):
         classes without samples. The publications' numbers of rows imply 1 to 4, on CUB 2.1.
     hidden, learning_rate, batch_size, seed, checkpoints
         See `NetworkExpert`.
-
-    Attributes
-    ----------
-    losses_ : dict
-        Mean losses of the last epoch.
     """
 
     native: ClassVar[bool] = True
@@ -76,14 +69,15 @@ class GenerativeExpert(NetworkExpert):
     presets: ClassVar[dict[str, dict[str, Any]]] = {"fast": {}}
     ranges: ClassVar[dict[str, str]] = NetworkExpert.ranges | {"balance": POSITIVE}
     betas: ClassVar[tuple[float, float]] = (0.5, 0.999)
-    """Decay rates of Adam's moments."""
+    least_steps: ClassVar[int] = 40
 
     # Not parameters of generative experts.
     weight_decay: ClassVar[float] = 0.0  # type: ignore[misc]
     temperature: ClassVar[None] = None  # type: ignore[misc]
 
     balance: float = 2.0
-    hidden: int = 512
+    hidden: int = 256
+    batch_size: int = 64
 
     @abstractmethod
     def _networks(self, n_features: int, n_attributes: int, generator: Generator) -> Weights:
@@ -100,6 +94,11 @@ class GenerativeExpert(NetworkExpert):
     @abstractmethod
     def _opponent_loss(self, w: Weights, X: Tensor, codes: Tensor, A: Tensor, generator: Generator) -> Tensor:
         """Return the opponent's loss on a mini-batch."""
+
+    def _draw(self, weights: Weights, A: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+        """Return noise and a row synthesised from it for each of the descriptions A."""
+        noise = torch.randn(len(A), self._noise_size(A.shape[1]), generator=generator)
+        return noise, self._generate(weights, noise, A)
 
     def _opponent(self) -> tuple[int, float]:
         """Return the opponent's steps per step of the generator, and its learning rate."""
@@ -196,53 +195,17 @@ class GenerativeExpert(NetworkExpert):
         means = {f"mean {name}": tensor.clone() for name, tensor in weights.items() if name.startswith("G.")}
         return weights | means
 
-    def _optimisers(self, weights: Weights) -> dict[str, Optimizer]:
-        adam = torch.optim.Adam
+    def _sides(self) -> dict[str, Side]:
+        steps, rate = self._opponent()
+        return {
+            "opponent's loss": Side("D.", self._opponent_loss, rate, steps),
+            "generator's loss": Side("G.", self._loss, self.learning_rate, 1),
+        }
 
-        def steps(side: str, rate: float) -> Optimizer:
-            moved = [tensor for name, tensor in weights.items() if name.startswith(side)]
-            return adam(moved, lr=rate, betas=self.betas, fused=True)
-
-        return {"opponent": steps("D.", self._opponent()[1]), "generator": steps("G.", self.learning_rate)}
-
-    def _epoch(
-        self,
-        done: int,
-        X: Tensor,
-        codes: Tensor,
-        A: Tensor,
-        weights: Weights,
-        optimisers: dict[str, Optimizer],
-        generator: Generator,
-    ) -> float:
-        """Train generator and opponent in turn; return the generator's mean loss."""
-        losses = {"opponent": self._opponent_loss, "generator": self._loss}
-        history: dict[str, list[float]] = {side: [] for side in losses}
-        n_passes = math.ceil(_STEPS / math.ceil(len(X) / self.batch_size))
-
-        def order() -> list[Tensor]:
-            passes = (torch.randperm(len(X), generator=generator) for _ in range(n_passes))
-            return [batch for rows in passes for batch in rows.split(self.batch_size)]
-
-        orders = [order() for _ in range(self._opponent()[0])]
-        for batches in zip(*orders, strict=True):
-            turns = [("opponent", batch) for batch in batches] + [("generator", batches[-1])]
-            for side, batch in turns:
-                optimiser = optimisers[side]
-                optimiser.zero_grad()
-                loss = losses[side](weights, X[batch], codes[batch], A, generator)
-                # Gradients of the other side are not needed.
-                loss.backward(inputs=optimiser.param_groups[0]["params"])  # type: ignore[no-untyped-call]
-                optimiser.step()
-                history[side].append(float(loss.detach()))
-            with torch.no_grad():
-                for name, mean in _means(weights).items():
-                    mean.lerp_(weights[name], _RENEWAL)
-        self.losses_ = {side: float(np.mean(values)) for side, values in history.items()}
-        return self.losses_["generator"]
-
-    def _progress(self, loss: float) -> str:
-        return ", ".join(f"{side}'s loss {value:.4g}" for side, value in self.losses_.items())
+    def _renew(self, weights: Weights) -> None:
+        with torch.no_grad():
+            for name, mean in _means(weights).items():
+                mean.lerp_(weights[name], _RENEWAL)
 
 
 def _means(weights: dict[str, Any]) -> dict[str, Any]:

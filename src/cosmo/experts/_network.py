@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -46,6 +46,15 @@ class _Torch:
 torch: Any = _Torch()
 _CHUNK = 1 << 23  # hidden values in memory at once when predicting
 _SECONDS = 10.0  # between checkpoints, and between messages of progress
+
+
+class Side(NamedTuple):
+    """Weights that are trained together, with their own loss."""
+
+    prefix: str  # of their names
+    loss: Callable[[Weights, Tensor, Tensor, Tensor, Generator], Tensor]  # as `NetworkExpert._loss`
+    rate: float
+    steps: int  # on different mini-batches, per step of the others
 
 
 @dataclass(eq=False, repr=False)
@@ -83,6 +92,8 @@ class NetworkExpert(UnseenExpert):
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (2, 4, 6, 8, 12, 16, 24, 32, 48, 64)}
     patience: ClassVar[int] = 3
     standardised: ClassVar[bool] = False  # each feature, rather than dividing all by their mean size
+    betas: ClassVar[tuple[float, float]] = (0.9, 0.999)  # decay rates of Adam's moments
+    least_steps: ClassVar[int] = 1  # of an epoch, which passes over few samples several times
     ranges: ClassVar[dict[str, str]] = {
         "epochs": COUNT,
         "hidden": COUNT,
@@ -117,10 +128,12 @@ class NetworkExpert(UnseenExpert):
         """Return the weights that decay."""
         return list(weights.values())
 
-    def _optimisers(self, weights: Weights) -> dict[str, Optimizer]:
-        """Return the optimisers by name; their states are part of a checkpoint."""
-        adam = torch.optim.Adam
-        return {"adam": adam(weights.values(), lr=self.learning_rate, fused=True)}
+    def _sides(self) -> dict[str, Side]:
+        """Return what is trained in turn, the last one last, by the name of its loss in messages."""
+        return {"loss": Side("", self._loss, self.learning_rate, 1)}
+
+    def _renew(self, weights: Weights) -> None:
+        """Update weights that are not trained, after each step."""
 
     def _examples(self, X: Array, codes: Codes) -> tuple[Array, Codes]:
         """Return the rows and codes that mini-batches are drawn from."""
@@ -208,7 +221,7 @@ class NetworkExpert(UnseenExpert):
         weights = self._start(X.shape[1], A.shape[1], torch.Generator().manual_seed(self.seed))
         for tensor in weights.values():
             tensor.requires_grad_()
-        optimisers = self._optimisers(weights)
+        optimisers = {name: self._optimiser(side, weights) for name, side in self._sides().items()}
         done, logged = 0, time.monotonic()
         for stop in stops:
             stored = checkpoints.last(done, stop)
@@ -222,13 +235,18 @@ class NetworkExpert(UnseenExpert):
             while done < stop:
                 # Seeded by its number, so that an epoch is the same after an interruption.
                 generator = torch.Generator().manual_seed(self.seed * 1_000_003 + done + 1)
-                loss = self._epoch(done, rows, labels, A, weights, optimisers, generator)
+                losses = self._epoch(done, rows, labels, A, weights, optimisers, generator)
                 done += 1
                 checkpoints.save(done, lambda: _state(weights, optimisers))
                 if done == stop or time.monotonic() - logged > _SECONDS:
-                    logger.info("%s: %d epochs, %s", type(self).__name__, done, self._progress(loss))
+                    shown = ", ".join(f"{name} {loss:.4g}" for name, loss in losses.items())
+                    logger.info("%s: %d epochs, %s", type(self).__name__, done, shown)
                     logged = time.monotonic()
             yield done, {name: tensor.detach().numpy().copy() for name, tensor in weights.items()}
+
+    def _optimiser(self, side: Side, weights: Weights) -> Optimizer:
+        moved = [tensor for name, tensor in weights.items() if name.startswith(side.prefix)]
+        return torch.optim.Adam(moved, lr=side.rate, betas=self.betas, fused=True)
 
     def _epoch(
         self,
@@ -239,25 +257,32 @@ class NetworkExpert(UnseenExpert):
         weights: Weights,
         optimisers: dict[str, Optimizer],
         generator: Generator,
-    ) -> float:
-        """Train on all samples once, in random order; return the mean loss."""
-        adam = optimisers["adam"]
-        total = 0.0
-        batches = torch.randperm(len(X), generator=generator).split(self.batch_size)
-        for batch in batches:
-            adam.zero_grad()
-            loss = self._loss(weights, X[batch], codes[batch], A, generator)
-            total += float(loss.detach()) * len(batch)
-            if self.weight_decay:
-                decay = sum(tensor.square().sum() for tensor in self._decayed(weights))
-                loss = loss + self.weight_decay / 2 * decay
-            loss.backward()  # type: ignore[no-untyped-call]
-            adam.step()
-        return total / len(X)
+    ) -> dict[str, float]:
+        """Train on all samples once, or until `least_steps`, in random order; return the mean losses."""
+        sides = self._sides()
+        n_passes = math.ceil(self.least_steps / math.ceil(len(X) / self.batch_size))
+        history: dict[str, list[float]] = {name: [] for name in sides}
 
-    def _progress(self, loss: float) -> str:
-        """Return a message about an epoch whose mean loss is `loss`."""
-        return f"loss {loss:.4g}"
+        def order() -> list[Tensor]:
+            passes = (torch.randperm(len(X), generator=generator) for _ in range(n_passes))
+            return [batch for rows in passes for batch in rows.split(self.batch_size)]
+
+        orders = [order() for _ in range(max(side.steps for side in sides.values()))]
+        for batches in zip(*orders, strict=True):
+            for name, side in sides.items():
+                optimiser = optimisers[name]
+                for batch in batches[-side.steps :]:
+                    optimiser.zero_grad()
+                    loss = side.loss(weights, X[batch], codes[batch], A, generator)
+                    history[name].append(float(loss.detach()))
+                    if self.weight_decay:
+                        decay = sum(tensor.square().sum() for tensor in self._decayed(weights))
+                        loss = loss + self.weight_decay / 2 * decay
+                    # Gradients of the other side are not needed.
+                    loss.backward(inputs=optimiser.param_groups[0]["params"])  # type: ignore[no-untyped-call]
+                    optimiser.step()
+            self._renew(weights)
+        return {name: float(np.mean(values)) for name, values in history.items()}
 
 
 def _state(weights: Weights, optimisers: dict[str, Optimizer]) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def _restore_neighbours(classifier: Any) -> None:
         classifier.fit(learned.pop("rows_"), learned.pop("labels_"))
 
 
-_GENERATOR = {"leave_out": ("seen_classifier_", "regressor_", "losses_"), "pack": _generator_state}
+_GENERATOR = {"leave_out": ("seen_classifier_", "regressor_"), "pack": _generator_state}
 _EXCEPTIONS: dict[str, dict[str, Any]] = {
     "Model": {"file_names": {"exemplars": "rehearsal"}},
     "Rehearsal": {"file_names": {"per_class": "most"}},

@@ -1,4 +1,4 @@
-"""f-CLSWGAN, cycle-WGAN and cycle-(U)WGAN: what is their own."""
+"""f-CLSWGAN, cycle-WGAN, cycle-(U)WGAN and SE-GZSL: what is their own."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,16 @@ from sklearn.base import clone
 torch = pytest.importorskip("torch")
 
 from cosmo.experts import make_unseen_expert  # noqa: E402
-from cosmo.experts.gan import FCLSWGAN, CycleUWGAN, CycleWGAN, gradient_penalty  # noqa: E402
+from cosmo.experts.generators import (  # noqa: E402
+    FCLSWGAN,
+    SEGZSL,
+    CycleUWGAN,
+    CycleWGAN,
+    gradient_penalty,
+)
 
 FAST = {"hidden": 64, "learning_rate": 3e-4}
+SMALL = {"hidden": 32, "latent": 5}  # of SE-GZSL
 
 
 class TestGradientPenalty:
@@ -81,14 +88,21 @@ class TestFCLSWGAN:
 
 
 class TestCycleWGAN:
+    def test_without_the_cycle_it_is_f_clswgan(self, task):
+        one, two = (
+            kind.fit(task.X, task.y, task.table)
+            for kind in (FCLSWGAN(2, **FAST), CycleWGAN(2, cycle=0.0, **FAST))
+        )
+        np.testing.assert_array_equal(one.weights_["G.last"], two.weights_["G.last"])
+
     def test_the_cycle_closes(self, task):
         """With the cycle, descriptions are told better from made rows."""
         errors = []
-        for weight in (0.0, 5.0):
-            expert = CycleWGAN(6, weight=weight, **FAST).fit(task.X, task.y, task.table)
+        for cycle in (0.0, 5.0):
+            expert = CycleWGAN(6, weight=0.0, cycle=cycle, **FAST).fit(task.X, task.y, task.table)
             made = torch.from_numpy(expert._features(expert.synthesize(task.table.loc[task.seen], 10)))
             A = torch.from_numpy(expert._signatures(task.table.loc[task.seen].to_numpy(dtype=np.float32)))
-            errors.append(float(expert._cycle(made, A.repeat_interleave(10, dim=0))))
+            errors.append(float(expert._error(made, A.repeat_interleave(10, dim=0))))
         assert errors[1] < 0.9 * errors[0]
 
     def test_does_not_read_descriptions_without_samples(self, task):
@@ -108,3 +122,24 @@ class TestCycleWGAN:
         seen = task.table.loc[task.seen]
         one, two = (clone(kind(2, **FAST)).fit(task.X, task.y, seen) for kind in (CycleWGAN, CycleUWGAN))
         np.testing.assert_array_equal(one.weights_["G.last"], two.weights_["G.last"])
+
+
+class TestSEGZSL:
+    def test_variance_within_classes(self, task):
+        expert = SEGZSL(1, **SMALL).fit(task.X, task.y, task.table)
+        scaled = expert._features(task.X)
+        within = [scaled[task.y == name].var(axis=0).mean() for name in task.seen]
+        assert expert.variance_ == pytest.approx(np.mean(within), rel=1e-3)
+
+    def test_reads_descriptions_without_samples(self, task):
+        other = task.table.copy()
+        other.loc[task.unseen] += 1.0 * (np.arange(10) % 3 == 0)
+        one, two = (SEGZSL(2, **SMALL).fit(task.X, task.y, table) for table in (task.table, other))
+        assert not np.allclose(one.weights_["G.decoder.W2"], two.weights_["G.decoder.W2"])
+
+    def test_made_rows_look_like_their_class(self, task):
+        expert = SEGZSL(8, learning_rate=1e-3, **SMALL).fit(task.X, task.y, task.table)
+        made = expert.synthesize(task.table.loc[task.seen], 10)
+        means = np.stack([task.X[task.y == name].mean(axis=0) for name in task.seen])
+        distance = np.linalg.norm(made[:, None] - means, axis=2)
+        assert (distance.argmin(axis=1) == np.repeat(np.arange(17), 10)).mean() > 0.8
