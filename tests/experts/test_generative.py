@@ -12,7 +12,7 @@ from cosmo.experts import select  # noqa: E402
 from cosmo.experts._generative import GenerativeExpert, fit_classifier  # noqa: E402
 from cosmo.experts.generators import FCLSWGAN, SEGZSL, CycleUWGAN, CycleWGAN  # noqa: E402
 
-FAST = {"hidden": 32, "learning_rate": 1e-3}
+FAST = {"hidden": 32, "learning_rate": 1e-3, "balance": 2.0}
 EXPERTS = {
     "f-clswgan": FCLSWGAN(2, **FAST),
     "cycle-wgan": CycleWGAN(2, **FAST),
@@ -24,7 +24,7 @@ EXPERTS = {
 @pytest.fixture(scope="module", autouse=True)
 def short_trainings():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GenerativeExpert, "least_steps", 12)
+        patch.setattr(GenerativeExpert, "epoch_steps", 12)
         yield
 
 
@@ -118,9 +118,30 @@ class TestClassifier:
     def test_balance_favours_unseen_classes(self, fitted, unseen_mass):
         mass = []
         for balance in (0.5, 2.0, 8.0):
-            fitted.set_params(balance=balance).classifiers_.clear()
+            fitted.set_params(balance=balance)
             mass.append(unseen_mass(fitted))
         assert mass[0] + 0.05 < mass[1] < mass[2] - 0.05
+
+    def test_balance_is_chosen_on_held_out_classes(self, task):
+        held, known = hold_out(task.y, seed=0), task.table.loc[task.seen]
+        expert = FCLSWGAN(1, **{**FAST, "balance": None})
+        chosen = select(expert, task.X, task.y, known, held)
+        assert chosen.balance == chosen.decided_["balance"] > 0
+        assert expert.fit(task.X, task.y, task.table).decided_["balance"] > 0
+        val = held.gzsl_val
+        seen = np.isin(task.y[val], task.y[held.seen_train])
+
+        def acc_h(balance):
+            right = chosen.set_params(balance=balance).scores(task.X[val], known).argmax(axis=1)
+            right = known.index[right] == task.y[val]
+            one, two = (
+                np.mean([right[task.y[val] == name].mean() for name in np.unique(task.y[val][part])])
+                for part in (seen, ~seen)
+            )
+            return 2 * one * two / (one + two)
+
+        best = acc_h(chosen.balance)
+        assert all(acc_h(chosen.balance * factor) <= best + 1e-9 for factor in (0.2, 0.5, 2.0, 5.0))
 
     def test_numbers_of_rows_do_not(self, fitted, unseen_mass):
         """What is chosen with few rows of seen classes holds with many."""
@@ -131,17 +152,15 @@ class TestClassifier:
 
 
 class TestTraining:
-    def test_few_samples_are_gone_over_several_times(self, task, monkeypatch):
-        """An epoch has 40 steps at least; with many samples it is one pass."""
-        monkeypatch.setattr(GenerativeExpert, "least_steps", 40)
+    def test_an_epoch_has_as_many_steps_whatever_the_number_of_samples(self, task, monkeypatch):
         steps = []
         loss = FCLSWGAN._loss
         monkeypatch.setattr(FCLSWGAN, "_loss", lambda *args: steps.append(len(args[2])) or loss(*args))
         FCLSWGAN(1, batch_size=100, **FAST).fit(task.X, task.y, task.table)
-        assert steps == [100, 100, 4] * 14
+        assert steps == [100, 100, 4] * 4
         steps.clear()
         FCLSWGAN(1, batch_size=4, **FAST).fit(task.X, task.y, task.table)
-        assert steps == [4] * 51
+        assert steps == [4] * 12
 
     def test_an_interrupted_training_ends_as_if_it_had_not_been(self, expert, task, tmp_path, monkeypatch):
         monkeypatch.setattr("cosmo.experts._network._SECONDS", 0.0)

@@ -93,7 +93,7 @@ class NetworkExpert(UnseenExpert):
     patience: ClassVar[int] = 3
     standardised: ClassVar[bool] = False  # each feature, rather than dividing all by their mean size
     betas: ClassVar[tuple[float, float]] = (0.9, 0.999)  # decay rates of Adam's moments
-    least_steps: ClassVar[int] = 1  # of an epoch, which passes over few samples several times
+    epoch_steps: ClassVar[int | None] = None  # mini-batches in an epoch; None for one pass over the samples
     ranges: ClassVar[dict[str, str]] = {
         "epochs": COUNT,
         "hidden": COUNT,
@@ -258,14 +258,14 @@ class NetworkExpert(UnseenExpert):
         optimisers: dict[str, Optimizer],
         generator: Generator,
     ) -> dict[str, float]:
-        """Train on all samples once, or until `least_steps`, in random order; return the mean losses."""
-        sides = self._sides()
-        n_passes = math.ceil(self.least_steps / math.ceil(len(X) / self.batch_size))
+        """Train on samples in random order; return the mean losses."""
+        sides, n_batches = self._sides(), math.ceil(len(X) / self.batch_size)
+        n_steps = self.epoch_steps or n_batches
         history: dict[str, list[float]] = {name: [] for name in sides}
 
         def order() -> list[Tensor]:
-            passes = (torch.randperm(len(X), generator=generator) for _ in range(n_passes))
-            return [batch for rows in passes for batch in rows.split(self.batch_size)]
+            passes = (torch.randperm(len(X), generator=generator) for _ in range(-(-n_steps // n_batches)))
+            return [batch for rows in passes for batch in rows.split(self.batch_size)][:n_steps]
 
         orders = [order() for _ in range(max(side.steps for side in sides.values()))]
         for batches in zip(*orders, strict=True):

@@ -158,6 +158,15 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
             candidate._fit_table(X, codes, table, **candidate.decided_)
             yield candidate
 
+    def _decide_last(self, X: Array, target: Codes, table: pd.DataFrame, n_seen: int) -> None:
+        """Choose open parameters that need no training, on GZSL-Val; the table has seen classes first."""
+        if "temperature" in self.open_parameters():
+            self._decide(temperature=fit_temperature(self.scores(X, table), target))
+
+    def _decide(self, **values: Any) -> None:
+        self.set_params(**values)
+        self.decided_ |= values
+
     def _values(self, name: str) -> tuple[Any, ...]:
         """Return the values to try for a parameter of `grid`."""
         value = getattr(self, name)
@@ -309,12 +318,10 @@ def select(
         if cache is not None and key is not None:
             choice = {name: plain_value(value) for name, value in best.chosen(open_grid).items()}
             cache.write("selection", key, choice)
-    if "temperature" in best.open_parameters():
-        both = np.concatenate([seen, unseen])
-        target = pd.Index(both).get_indexer(codes[held.gzsl_val])
-        temperature = fit_temperature(best.scores(X[held.gzsl_val], table.iloc[both]), target)
-        best.set_params(temperature=temperature)
-        best.decided_["temperature"] = temperature
+    both = np.concatenate([seen, unseen])
+    best._decide_last(
+        X[held.gzsl_val], pd.Index(both).get_indexer(codes[held.gzsl_val]), table.iloc[both], len(seen)
+    )
     return best
 
 
