@@ -62,10 +62,6 @@ NOTES = {
     "lago": """
         Features are turned to their principal axes once; learning the detectors of attributes, and with soft
         groups the groups, is products with the features, gates over groups and log-probabilities.""",
-    "generative": """
-        The penalty on the critic's gradient has a closed form, which spares differentiating twice; one step
-        of the critic instead of five spares the rest. bfloat16 would not speed up products of matrices on
-        this processor.""",
     "streaming": """
         A stream's time is prediction, turning columns of Parquet into rows, and writing numbers as
         digits.""",
@@ -127,8 +123,6 @@ PARTS = {
         "Accuracy on held-out classes against CPU time, of LAGO's training and of plain Adam",
     ),
     "lago-full": Part("LAGO, other variants", ["lago.py", "--full"], "The same for the other variants"),
-    "generative": Part("f-CLSWGAN", ["generative.py"]),
-    "generative-full": Part("f-CLSWGAN, other settings", ["generative.py", "--full"]),
     "streaming": Part("Streaming, and what a kill costs", ["streaming.py"]),
     "growth": Part(
         "Growth",
