@@ -49,7 +49,7 @@ _SECONDS = 10.0  # between checkpoints, and between messages of progress
 
 
 class Side(NamedTuple):
-    """Weights that are trained together, with their own loss."""
+    """Weights with a loss of their own."""
 
     prefix: str  # of their names
     loss: Callable[[Weights, Tensor, Tensor, Tensor, Generator], Tensor]  # as `NetworkExpert._loss`
@@ -129,7 +129,7 @@ class NetworkExpert(UnseenExpert):
         return list(weights.values())
 
     def _sides(self) -> dict[str, Side]:
-        """Return what is trained in turn, the last one last, by the name of its loss in messages."""
+        """Return the parts that are trained in turn, by the names of their losses in messages."""
         return {"loss": Side("", self._loss, self.learning_rate, 1)}
 
     def _renew(self, weights: Weights) -> None:

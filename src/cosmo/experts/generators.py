@@ -70,7 +70,7 @@ class FCLSWGAN(GenerativeExpert):
     """
 
     reference: ClassVar[str] = "Xian, Lorenz, Schiele & Akata, CVPR 2018"
-    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (8, 16, 24, 32, 48)}
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (16, 24, 32, 48)}
     ranges: ClassVar[dict[str, str]] = GenerativeExpert.ranges | {
         "critic_steps": COUNT,
         "critic_rate": POSITIVE,
