@@ -1,8 +1,9 @@
 """What the parts of the generative experts buy, on held-out training classes.
 
 Each setting is trained on Seen-Train and looked at several times, until the CPU seconds given by --budget are
-spent. Of the look with the best T1 on Unseen-Val the table has the accuracies of the expert alone on
-GZSL-Val (the best Acc_H of its curve, and the area), after how many epochs and seconds it came, and T1 at the end. Time to train the last classifier is not counted.
+spent. Of the look with the best T1 on Unseen-Val the table has the accuracies of the expert alone on GZSL-Val
+(the best Acc_H of its curve, and the area), after how many epochs and seconds it came, and T1 at the end.
+Time to train the last classifier is not counted.
 
 Data: CUB below the folder that COSMO_DATA names (xlsa17/CUB), else drawn glyphs.
 
