@@ -11,7 +11,9 @@ from cosmo import Cosmo
 from cosmo.classifier import _calibrate, _methods
 from cosmo.classifier._calibrate import RoundScores, Scores, calibrate, fit_temperatures, pool
 from cosmo.data.rounds import deployment_rounds
-from cosmo.experts import ESZSL
+from cosmo.data.splits import hold_out
+from cosmo.experts import ESZSL, SoftmaxRegression
+from cosmo.experts.pair import fit_seen_expert
 from cosmo.metrics.accuracy import gate_auc
 from cosmo.metrics.calibration import calibration
 
@@ -257,6 +259,26 @@ class TestFit:
         self.fit(task, unseen=SlowESZSL(1.0, 1.0, temperature=0.1), rounds=3)
         assert [len(rounds) for rounds in drawn] == [4, 2, 3]
         assert [bool(rounds[0].halves) for rounds in drawn] == [True, True, False]
+
+    def test_the_seen_expert_is_cross_fitted_beside_slow_experts(self, task, monkeypatch):
+        """On no row that it is scored on, and on nearly as many rows as in the end."""
+        _, rows, y = task
+        held, codes = hold_out(y, rows=0.5, seed=0), np.unique(y, return_inverse=True)[1]
+        fitted = []
+
+        def spy(seen, X, codes):
+            fitted.append(X)
+            return fit_seen_expert(seen, X, codes)
+
+        monkeypatch.setattr(_methods, "fit_seen_expert", spy)
+        found = _methods._held_out(SoftmaxRegression(), rows, codes, held, folds=3)
+        assert all(
+            len(X) == pytest.approx(len(held.seen_train) + 2 / 3 * len(held.seen_val), abs=1) for X in fitted
+        )
+        scored = [(rows[held.seen_val][:, None] == X[None]).all(axis=2).any(axis=1) for X in fitted]
+        assert (np.sum(scored, axis=0) == 2).all()
+        seen = np.isin(found.target, found.known)
+        assert (found.known[found.logits.argmax(axis=1)] == found.target)[seen].mean() > 0.9
 
     @pytest.mark.parametrize("temperature", [0.1, None])
     def test_slow_experts_are_fitted_twice(self, task, monkeypatch, temperature):

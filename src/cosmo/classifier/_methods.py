@@ -8,7 +8,8 @@ both, the gate and the operating point (`cosmo.classifier._calibrate`).
 
 An expert that is slow to train has one hold-out: that on which its parameters are chosen, with the expert
 that was fitted there. Held-out classes are offered in groups in the proportion of the task; an expert that
-trains a classifier for the classes offered, such as a generative one, trains it again for each group.
+trains a classifier for the classes offered, such as a generative one, trains it again for each group. The
+seen expert, which is quick, is cross-fitted on Seen-Val, which may have as many rows as Seen-Train.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def fit_calibrated(
         logger.info("scoring groups of held-out classes")
         rows = X[held.gzsl_val]
         scores = one_hold_out(
-            _held_out(seen, X, codes, held),
+            _held_out(seen, X, codes, held, folds=3),
             lambda classes: chosen.scores(rows, known.iloc[classes]),
             n_unseen,
             seed=seed,
@@ -160,10 +161,23 @@ def _run_round(
     return RoundScores(parts(scores, one.groups), before, after, (len(held.known), n_more), undescribed)
 
 
-def _held_out(seen: BaseEstimator, X: NDArray[np.float32], codes: Codes, hold_out: HoldOut) -> HeldOut:
-    """Fit the seen expert and return its outputs on the held-out rows."""
+def _held_out(
+    seen: BaseEstimator, X: NDArray[np.float32], codes: Codes, hold_out: HoldOut, *, folds: int = 1
+) -> HeldOut:
+    """Fit the seen expert and return its outputs on the held-out rows.
+
+    With `folds`, the outputs on each part of the rows are of an expert that is also fitted on the rows of
+    Seen-Val in the other parts: one with far fewer rows than in the end is less sure than it will be, and
+    the operating point favours seen classes.
+    """
     train, rows = hold_out.seen_train, hold_out.gzsl_val
-    logits = seen_logits(fit_seen_expert(seen, X[train], codes[train]), X[rows])
+    part = np.arange(len(rows)) % min(folds, len(hold_out.seen_val))
+    found = []
+    for k in np.unique(part):
+        more = hold_out.seen_val[part[: len(hold_out.seen_val)] != k]
+        both = np.concatenate([train, more])
+        found.append(seen_logits(fit_seen_expert(seen, X[both], codes[both]), X[rows[part == k]]))
+    logits = np.concatenate(found)[np.argsort(np.argsort(part, kind="stable"))]
     distance = squared_distance(X[rows], X[train].mean(axis=0))
     return HeldOut(np.unique(codes[train]), codes[rows], logits, distance)
 
