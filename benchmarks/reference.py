@@ -1,10 +1,10 @@
 """Compare our experts with published code, run on the same features and splits.
 
-`reference.csv` holds what that code measured on CUB (ResNet-50, attributes), one thread. Its loading of data
-was adapted, and what `how` says. `choice` is the rows on which it chose its parameters or state. Ours is the
-mean over seeds; everything is chosen on held-out classes.
+`reference.csv` holds what was measured on CUB (ResNet-50, attributes), one thread: published code, its
+loading of data adapted and what `how` says, and ours, the mean over seeds. `choice` is what parameters or
+the state were chosen by. Prints the table; --measure first replaces the figures of ours:
 
-    python benchmarks/reference.py xlsa17/CUB --features res50
+    python benchmarks/reference.py --measure sje dem --folder xlsa17/CUB --features res50
 """
 
 from __future__ import annotations
@@ -45,62 +45,68 @@ def measure(dataset: GZSLDataset, expert: UnseenExpert, split_seed: int) -> list
     return [*(100 * value for value in accuracies), seconds]
 
 
-def measure_all(folder: str, features: str, methods: list[str], seeds: int) -> pd.DataFrame:
-    """Return ours, the mean over seeds, with a row for each method."""
-    found = {}
-    for method in methods:
-        expert = make_unseen_expert(method)
-        dataset = read_xlsa17(folder, features=features, original=expert.as_recorded)
-        values = range(seeds) if "seed" in expert.get_params() else [None]
-        experts = [expert if seed is None else clone(expert).set_params(seed=seed) for seed in values]
-        split_seed = PUBLISHED_SEEDS.get(Path(folder).name, 0)
-        found[method] = np.mean([measure(dataset, one, split_seed) for one in experts], axis=0)
-    return pd.DataFrame(found, index=COLUMNS).T
+def measure_ours(method: str, folder: str, features: str, seeds: int) -> dict[str, object]:
+    """Return a row of the table: the mean over seeds."""
+    expert = make_unseen_expert(method)
+    dataset = read_xlsa17(folder, features=features, original=expert.as_recorded)
+    values = range(seeds) if "seed" in expert.get_params() else [None]
+    experts = [expert if seed is None else clone(expert).set_params(seed=seed) for seed in values]
+    split_seed = PUBLISHED_SEEDS.get(Path(folder).name, 0)
+    mean = np.mean([measure(dataset, one, split_seed) for one in experts], axis=0).round(2)
+    how = "seeds: " + str(len(experts)) if values != [None] else ""
+    return {
+        "method": method,
+        "code": "ours",
+        "choice": "validation",
+        "how": how,
+        **dict(zip(COLUMNS, mean, strict=True)),
+    }
 
 
-def plot(pairs: list[tuple[str, dict[str, float], pd.Series[float]]], file: Path) -> None:
+def plot(pairs: pd.DataFrame, file: Path) -> None:
     """Draw ours against published code, a point for each pair; the band is a difference of 1.5 points."""
     figure, axes = panels(1, 2, height=3.9)
     for axis, column, title in zip(axes[0], ["t1", "acc_h"], ["T1", "Acc_H"], strict=True):
-        for k, (label, theirs, ours) in enumerate(pairs):
-            axis.plot(theirs[column], ours[column], MARKERS[k % len(MARKERS)], label=label)
-        limits = *axis.get_xlim(), *axis.get_ylim()
-        ends = np.array([min(limits) - 2, max(limits) + 2])
-        axis.plot(ends, ends, color="#888888", linewidth=0.8, zorder=0)
+        both = pairs[[column, f"{column}_ours"]].to_numpy()
+        ends = np.array([both.min() - 2, both.max() + 2])
+        axis.plot(ends, ends, color="#888888", linewidth=0.8, zorder=1)
         axis.fill_between(ends, ends - 1.5, ends + 1.5, color="#eeeeee", linewidth=0, zorder=0)
+        axis.plot(*both.T, MARKERS[0])
+        for row, (x, y) in zip(pairs.itertuples(), both, strict=True):
+            axis.annotate(row.method, (x, y), (5, -3), textcoords="offset points", fontsize=7)
         axis.set(xlim=ends, ylim=ends, aspect="equal", xlabel=f"{title} of published code", ylabel="ours")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     save(figure, file)
 
 
 def main() -> None:
     """Print the table."""
-    reference = pd.read_csv(Path(__file__).with_suffix(".csv"))
+    file = Path(__file__).with_suffix(".csv")
+    table = pd.read_csv(file, keep_default_na=False)
     options = argparse.ArgumentParser(
         description=__doc__.split("\n\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("folder", help="a folder in xlsa17 layout")
+    options.add_argument("--measure", nargs="+", default=[], metavar="METHOD", help="train ours")
+    options.add_argument("--folder", help="a folder in xlsa17 layout")
     options.add_argument("--features", default="res101")
-    options.add_argument("--methods", nargs="+", default=list(reference["method"].unique()))
     options.add_argument("--seeds", type=int, default=3)
     add_option(options)
     args = options.parse_args()
-    ours = measure_all(args.folder, args.features, args.methods, args.seeds)
-    names = [method.partition(":")[0] for method in args.methods]
-    print("| method | code | chosen on | T1 | ts | tr | H | CPU s |\n|---|---|---|---:|---:|---:|---:|---:|")
-    pairs = []
-    for method, name in zip(args.methods, names, strict=True):
-        rows = [*reference[reference["method"] == name].to_dict("records")]
-        pairs += [(f"{method} (chosen on {row['choice']})", row, ours.loc[method]) for row in rows]
-        rows.append({"repository": "ours", "choice": "validation", **ours.loc[method]})
-        for row in rows:
-            figures = " | ".join(f"{row[column]:.{int(column != 'cpu_seconds')}f}" for column in COLUMNS)
-            print(f"| {method} | {row['repository']} | {row['choice']} | {figures} |")
+    for method in args.measure:
+        row = measure_ours(method, args.folder, args.features, args.seeds)
+        table = table[(table["method"] != method) | (table["code"] != "ours")]
+        table = pd.concat([table, pd.DataFrame([row])]).sort_values("method", kind="stable")
+        table.to_csv(file, index=False)
+    print("| method | code | chosen by | T1 | ts | tr | H | CPU s |\n|---|---|---|---:|---:|---:|---:|---:|")
+    for row in table.to_dict("records"):
+        figures = " | ".join(f"{row[column]:.{int(column != 'cpu_seconds')}f}" for column in COLUMNS)
+        print(f"| {row['method']} | {row['code']} | {row['choice']} | {figures} |")
     print()
-    for row in reference[reference["method"].isin(names)].itertuples():
+    published = table[table["code"] != "ours"]
+    for row in published.drop_duplicates(["method", "how"]).itertuples():
         print(f"- {row.method}: {row.how}")
     if args.plot:
-        plot(pairs, args.plot)
+        ours = table[table["code"] == "ours"].set_index("method")[COLUMNS]
+        plot(published.merge(ours.add_suffix("_ours"), left_on="method", right_index=True), args.plot)
 
 
 if __name__ == "__main__":

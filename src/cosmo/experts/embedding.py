@@ -204,7 +204,7 @@ class DCN(NetworkExpert):
 
     Parameters
     ----------
-    sharpness : float, default=8.0
+    sharpness : float, default=5.0
         Inverse temperature of the soft-max over seen classes.
     entropy_sharpness : float, default=0.03
         Inverse temperature of the soft-max over unseen classes.
@@ -230,6 +230,7 @@ class DCN(NetworkExpert):
 
     reference: ClassVar[str] = "Liu, Long, Wang & Jordan, NeurIPS 2018"
     reads_unseen: ClassVar[bool] = True
+    standardised: ClassVar[bool] = True
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"epochs": (4, 8, 12, 16, 24, 32, 48)}
     ranges: ClassVar[dict[str, str]] = NetworkExpert.ranges | {
         "sharpness": POSITIVE,
@@ -240,7 +241,6 @@ class DCN(NetworkExpert):
     # The authors train for 100,000 mini-batches, hundreds of epochs, with a shrinking step: epochs stay open.
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         name: dict(zip(("sharpness", "entropy_sharpness", "entropy_weight"), values, strict=True))
-        | {"learning_rate": 1e-4}
         for name, values in {
             "AWA1": (2.0, 0.03, 1.0),
             "SUN": (5.0, 0.1, 1.0),
@@ -254,19 +254,16 @@ class DCN(NetworkExpert):
         }.items()
     }
 
-    sharpness: float = 8.0
+    sharpness: float = 5.0
     entropy_sharpness: float = 0.03
     entropy_weight: float = 1.0
     dropout: float = 0.5
-    learning_rate: float = 3e-4
+    learning_rate: float = 1e-4
     batch_size: int = 64
 
     def _learn_scales(self, X: Array, attributes: Array) -> None:
-        mean, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
-        spread[spread <= 1e-6 * np.abs(mean)] = 1  # a constant feature, up to rounding
-        largest = ((X.max(axis=0) - mean) / spread).max()
-        self.mean_ = mean.astype(np.float32)
-        self.scale_ = (spread * (largest or 1)).astype(np.float32)
+        super()._learn_scales(X, attributes)
+        self.scale_ *= ((X.max(axis=0) - self.mean_) / self.scale_).max() or 1
 
     def _signatures(self, attributes: Array) -> Array:
         return 10 * np.tanh(unit_rows(attributes))
