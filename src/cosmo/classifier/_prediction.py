@@ -323,8 +323,7 @@ class OperatingPoints(Predictor):
         check_is_fitted(self, "experts_")
         mixture = self.combination_
         mixture.check_share()
-        if not self.experts_.n_trained:
-            raise ValueError("nothing was trained, so that no share can be estimated")
+        self.experts_.check_trained("no share can be estimated")
         if not len(self.unseen_classes_):
             raise ValueError("the model has no unseen class; add one by add_classes")
         score = mixture.gate_score(self.experts_.predictions(self._check_rows(X)))
@@ -337,8 +336,7 @@ class OperatingPoints(Predictor):
         If there is no unseen class yet, they are those with a quarter as many as seen ones.
         """
         check_is_fitted(self, "experts_")
-        if not self.experts_.n_trained:
-            raise ValueError("nothing was trained, so that no accuracy can be expected")
+        self.experts_.check_trained("no accuracy can be expected")
         mixture = self.combination_
         n_unseen = expected_unseen(len(self.seen_classes_), len(self.unseen_classes_))
         validation = mixture.summary(self.validation_outputs_)

@@ -321,6 +321,8 @@ class GatedMixture(Combination):
 
     def belief(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return `p(U)` of each sample at the operating point (0 or 1 for a hard gate)."""
+        if not (outputs.n_seen and outputs.n_unseen):
+            return np.full(len(outputs), 0.0 if outputs.n_seen else 1.0)
         point = self.operating_point_
         belief = gate_belief(self.gate_score(outputs), point.threshold, point.softness)
         if self.hard:

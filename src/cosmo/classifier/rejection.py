@@ -272,6 +272,7 @@ class RejectOption(OperatingPoints):
 
     def _rejection(self) -> tuple[Rejection, OutputsSummary]:
         check_is_fitted(self, "experts_")
+        self.experts_.check_trained("it cannot reject samples")
         rejection = getattr(self.combination_, "rejection_", None)
         if rejection is None:
             raise ValueError(

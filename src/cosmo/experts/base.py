@@ -51,6 +51,7 @@ class UnseenExpert(BaseEstimator, ABC):  # type: ignore[misc]
     # Whether descriptions must be original values, such as percentages, not scaled to unit length.
     as_recorded: ClassVar[bool] = False
     needs_torch: ClassVar[bool] = False  # whether training requires the extra "torch"
+    closed_form: ClassVar[bool] = False  # so that `Model.learn` can fit it again on exemplars
     slow: ClassVar[bool] = False  # whether a fit takes minutes, so that hold-out rounds must be few
     # Whether training reads the descriptions of classes without samples.
     reads_unseen: ClassVar[bool] = False

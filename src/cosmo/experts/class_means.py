@@ -52,6 +52,7 @@ class GaussianExpert(UnseenExpert):
     (100, 20)
     """
 
+    closed_form: ClassVar[bool] = True
     reference: ClassVar[str] = "Verma & Rai, ECML PKDD 2017, with one covariance"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {
         "shrinkage": (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9),
@@ -164,6 +165,7 @@ class SimilarityExpert(UnseenExpert):
     array([0, 1, 2, 3, 4, 5])
     """
 
+    closed_form: ClassVar[bool] = True
     reference: ClassVar[str] = "cosine in a common space, as in CLIP (Radford et al., ICML 2021)"
     needs: ClassVar[str] = "embeddings by the encoder of the samples"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {

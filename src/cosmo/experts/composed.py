@@ -48,6 +48,19 @@ class EnsembleExpert(UnseenExpert):
     _: KW_ONLY
     temperature: float | None = None
 
+    @classmethod
+    def sum(cls, fitted: Sequence[UnseenExpert], factors: Sequence[float]) -> Self:
+        """Return the weighted sum of the scores of fitted experts."""
+        total = cls()
+        total.parts_, total.factors_ = list(fitted), np.array(factors, dtype=np.float32)
+        total.columns_, total.decided_ = fitted[0].columns_, {"temperature": 1.0}
+        return total
+
+    @property
+    def closed_form(self) -> bool:  # type: ignore[override]
+        """Whether all parts have a closed form."""
+        return all(part.closed_form for part in self.experts)
+
     def open_parameters(self) -> list[str]:
         """Return the names of parameters that are None, of the parts as well."""
         parts = [f"{i}: {name}" for i, part in enumerate(self.experts) for name in part.open_parameters()]

@@ -47,6 +47,7 @@ class ESZSL(UnseenExpert):
     (100, 20)
     """
 
+    closed_form: ClassVar[bool] = True
     reference: ClassVar[str] = "Romera-Paredes & Torr, ICML 2015"
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {
         "gamma": tuple(10.0 ** (e / 2) for e in range(-4, 13)),

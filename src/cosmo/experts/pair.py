@@ -103,6 +103,8 @@ class ExpertPair:
         Mean of the training rows, for `support`.
     corrections : Corrections, optional
         What was learned from samples after the training.
+    update : UnseenExpert, optional
+        Its scores of the classes that have not been learned since are added to those of `unseen`.
     """
 
     seen: Any
@@ -116,6 +118,7 @@ class ExpertPair:
     transform: str = "none"
     centre: NDArray[np.float32] | None = None
     corrections: Corrections | None = None
+    update: UnseenExpert | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields without cached properties."""
@@ -150,6 +153,14 @@ class ExpertPair:
         """Number of classes in the training: the first ones of the seen classes."""
         return len(self.seen_classes) - self.n_promoted
 
+    def check_trained(self, consequence: str) -> None:
+        """Raise if the model was made from descriptions only; `consequence` says what it lacks then."""
+        if not self.n_trained:
+            raise ValueError(
+                f"the model was fitted on descriptions without samples, so that {consequence}; fit it again "
+                "with labelled samples of at least four classes"
+            )
+
     @property
     def share_shift(self) -> float:
         """Log-odds of the share of classes without a training, minus those of classes that are unseen now."""
@@ -183,11 +194,25 @@ class ExpertPair:
 
     @cached_property
     def _class_weights(self) -> NDArray[np.float32] | None:
-        return self.unseen.class_weights(np.asfortranarray(self._table.to_numpy()))
+        table = np.asfortranarray(self._table.to_numpy())
+        weights = self.unseen.class_weights(table)
+        if weights is None or self.update is None:
+            return weights
+        return weights + self._others * self.update.class_weights(table)
 
     @cached_property
     def _class_biases(self) -> NDArray[np.float32]:
-        return self.unseen.class_biases(self._table.to_numpy())
+        biases = self.unseen.class_biases(self._table.to_numpy())
+        if self.update is None:
+            return biases
+        return biases + self._others * self.update.class_biases(self._table.to_numpy())
+
+    @cached_property
+    def _others(self) -> NDArray[np.float32]:
+        """1 for each class in `classes`, but 0 for those that were learned since the training."""
+        others = np.ones(len(self.classes), np.float32)
+        others[self.n_trained : len(self.seen_classes)] = 0
+        return others
 
     @cached_property
     def _weights(self) -> NDArray[np.float32] | None:
@@ -222,6 +247,8 @@ class ExpertPair:
         with config_context(assume_finite=True):
             if weights is None:
                 scores = self.unseen.scores(X, self._table)
+                if self.update is not None:
+                    scores = scores + self._others * self.update.scores(X, self._table)
             else:
                 scores = X @ weights + self._class_biases
             if calibrated:

@@ -151,6 +151,7 @@ def _build(graph: _Graph, cosmo: Cosmo) -> None:
     experts, mixture = cosmo.experts_, cosmo.combination_
     if experts.temperatures is None:
         raise ValueError("a model of the paper's method cannot be exported; fit with the calibrated method")
+    experts.check_trained("it cannot be exported")
     if experts.corrections is not None:
         raise ValueError("a model that learned after its training cannot be exported; fit it on all samples")
     n_seen, n = len(experts.seen_classes), len(experts.classes)
