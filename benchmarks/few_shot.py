@@ -181,9 +181,10 @@ def document(results: dict[str, list[dict[str, Any]]], big: str) -> Iterator[str
         for n in together.index[1:]:
             yield f"| {n} | {' | '.join([*together.loc[n], *alone.loc[n]])} |"
         own = differences(found, "learned", "trained from scratch").loc[20]
-        known, point = pd.DataFrame(
-            [one["at its seen accuracy"] for one in found if one["n"] == 20]
-        ).mean(), scratch.loc[20, PARTS[1]]
+        known, point = (
+            pd.DataFrame([one["at its seen accuracy"] for one in found if one["n"] == 20]).mean(),
+            scratch.loc[20, PARTS[1]],
+        )
         yield "\n" + paragraph(f"""
             With 20 samples, learned minus from scratch: {", ".join(f"{part} {own[part]}" for part in PARTS)}.
             The latter has another operating point. At its accuracy on seen classes, the other unseen classes

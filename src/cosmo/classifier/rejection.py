@@ -220,14 +220,14 @@ class RejectOption(OperatingPoints):
         Of the samples of seen classes at most a share alpha has a value of alpha or less, and likewise of
         unseen classes. Samples of no known class tend to have small values.
         """
-        rejection, validation = self._rejection()
+        rejection, validation = self.rejection()
         features = self._check_rows(X)
         return rejection.conformity(self.experts_.support(features), validation)
 
     def least_probability(self, accuracy: float) -> float:
         """Return the least p(y) of answers that together have an accuracy on held-out samples."""
         check_shares(accuracy=accuracy)
-        _, validation = self._rejection()
+        _, validation = self.rejection()
         p_unseen, weights = self._held_out(validation)
         best = np.stack([validation.best_seen * (1 - p_unseen), validation.best_unseen * p_unseen])
         right = self.combination_.predict(validation) == validation.target
@@ -247,7 +247,7 @@ class RejectOption(OperatingPoints):
         alpha : float, default=0.1
         """
         check_shares(alpha=alpha)
-        rejection, validation = self._rejection()
+        rejection, validation = self.rejection()
         p_unseen, weights = self._held_out(validation)
         own = rejection.own * np.where(validation.is_seen, 1 - p_unseen, p_unseen)
         # A class competes with more classes than in a round: the odds against it grow. The unseen expert has
@@ -270,7 +270,8 @@ class RejectOption(OperatingPoints):
         n_seen, n_unseen = len(self.seen_classes_), len(self.unseen_classes_)
         return [reason(seen, unseen, n_seen, n_unseen) for seen, unseen in zip(*best, strict=True)]
 
-    def _rejection(self) -> tuple[Rejection, OutputsSummary]:
+    def rejection(self) -> tuple[Rejection, OutputsSummary]:
+        """Return the fitted score of rejection and the held-out samples; ValueError if there is none."""
         check_is_fitted(self, "experts_")
         self.experts_.check_trained("it cannot reject samples")
         rejection = getattr(self.combination_, "rejection_", None)
@@ -296,6 +297,6 @@ def reason(seen: float, unseen: float, n_seen: int, n_unseen: int) -> str:
     'unseen: best among 3 unseen classes (0.81), no seen class above 0.07'
     """
     sides = [("seen", seen, n_seen), ("unseen", unseen, n_unseen)]
-    (domain, best, n), (other, second, _) = sides if seen >= unseen else sides[::-1]
-    most = math.ceil(100 * second) / 100
-    return f"{domain}: best among {n} {domain} classes ({best:.2f}), no {other} class above {most:.2f}"
+    (domain, best, n), (other, second, n_others) = sides if seen >= unseen else sides[::-1]
+    above = f" above {math.ceil(100 * second) / 100:.2f}" if n_others else ""
+    return f"{domain}: best among {n} {domain} classes ({best:.2f}), no {other} class{above}"

@@ -81,6 +81,8 @@ def _run(args: argparse.Namespace, what: str) -> int:
         model = _options.load_model(args)
         if args.text and kind_of(model) != "text":
             raise ValueError(f"{args.model} takes {kind_of(model)}, not texts: leave out --text")
+        if args.reject is not None or args.accuracy is not None:
+            model.cosmo.rejection()
         step(f"predicting {what}")
         summary = predict_file(
             model,

@@ -94,7 +94,7 @@ def discover(
         raise ValueError(f"reject must lie between 0 and 1, got {reject}")
     if as_number(smallest, name="smallest", whole=True) < 2:
         raise ValueError(f"smallest must be at least 2, got {smallest}")
-    model.cosmo.experts_.check_trained("it rejects no samples that could be grouped")
+    model.cosmo.experts_.check_trained("it cannot reject samples")
     if model.exemplars is None:
         raise ValueError("the model has no exemplar buffer; fit it again with exemplars=20")
     X = check_features(model.encode(items) if rows is None else rows, name="samples")
