@@ -140,7 +140,7 @@ def means(found: list[dict[str, Any]], way: str) -> pd.DataFrame:
 
 
 def differences(found: list[dict[str, Any]], way: str, base: str = "") -> pd.DataFrame:
-    """Return the mean difference to the model by description, or to `base`, with 95 % intervals over groups."""
+    """Return the mean difference to the model by description, or to `base`, with 95 % intervals."""
     rows, first = {}, None
     for k, one in enumerate(found):
         first = one["learned"] if one["n"] == 0 else first

@@ -68,7 +68,7 @@ def test_sets_cover_the_held_out_samples(model, test):
 
 
 def test_weights_of_the_rows_belong_to_their_domain(model):
-    rejection, validation = model._rejection()
+    rejection, validation = model.rejection()
     assert len(rejection.known) == len(rejection.own) == len(validation)
     weights = domain_weights([validation])
     assert weights[validation.is_seen].sum() == pytest.approx(1)

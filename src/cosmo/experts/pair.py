@@ -196,9 +196,8 @@ class ExpertPair:
     def _class_weights(self) -> NDArray[np.float32] | None:
         table = np.asfortranarray(self._table.to_numpy())
         weights = self.unseen.class_weights(table)
-        if weights is None or self.update is None:
-            return weights
-        return weights + self._others * self.update.class_weights(table)
+        change = None if self.update is None else self.update.class_weights(table)
+        return weights if weights is None or change is None else weights + self._others * change
 
     @cached_property
     def _class_biases(self) -> NDArray[np.float32]:
