@@ -143,7 +143,7 @@ def differences(found: list[dict[str, Any]], way: str, base: str = "") -> pd.Dat
     """Return the mean difference to the model by description, or to `base`, with 95 % intervals."""
     rows, first = {}, None
     for k, one in enumerate(found):
-        first = one["learned"] if one["n"] == 0 else first
+        first = one[way] if one["n"] == 0 and not base else first
         if not base or base in one:
             rows[k, one["n"]] = np.subtract(one[way], one[base] if base else first)
     frame = pd.DataFrame(rows, index=PARTS).T.groupby(level=1)
