@@ -31,7 +31,7 @@ _VARIANCE = 5.0  # of a correction's logarithm, times the number of samples, for
 _BIAS_VARIANCE = 1.0  # the same for the bias
 _PAPER_RATIO = 3.0  # chosen on glyphs; its operating point is no share of samples
 _STEPS = 60
-# Chosen on other draws of glyphs and CLINC (100 to 105) and on training classes of CUB: if the share moves
+# Chosen on other draws of glyphs (100 to 105) and on training classes of CUB: if the share moves
 # faster, some classes are below their accuracy by description; if it moves less, other classes are.
 _HALF = 8.0  # samples after which a class's share has moved half of the way to a trained class's
 _CERTAIN = 2.0  # weight of exemplars at its end: they are training rows, of which the seen expert is too sure
