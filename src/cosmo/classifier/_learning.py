@@ -33,7 +33,7 @@ _PAPER_RATIO = 3.0  # chosen on glyphs; its operating point is no share of sampl
 _STEPS = 60
 # Chosen on other draws of glyphs (100 to 105) and on training classes of CUB: if the share moves
 # faster, some classes are below their accuracy by description; if it moves less, other classes are.
-_HALF = 8.0  # samples after which a class's share has moved half of the way to a trained class's
+_HALF = 16.0  # samples after which a class's share has moved half of the way to a trained class's
 _CERTAIN = 2.0  # weight of exemplars at its end: they are training rows, of which the seen expert is too sure
 _ENOUGH = 5  # samples of a class from which the unseen expert learns, at first with half the weight
 _MOST = 2000  # exemplars of trained classes from which it learns
