@@ -14,7 +14,7 @@ from cosmo.data.rounds import deployment_rounds
 from cosmo.data.splits import hold_out
 from cosmo.experts import ESZSL, SoftmaxRegression
 from cosmo.experts.pair import fit_seen_expert
-from cosmo.metrics.accuracy import gate_auc
+from cosmo.metrics.accuracy import gate_auc, harmonic_mean
 from cosmo.metrics.calibration import calibration
 
 N_SEEN, N_HELD = 12, 3
@@ -125,11 +125,21 @@ class TestCalibrate:
             right.append(scores.argmax(axis=1) == part.target)
         assert calibration(np.concatenate(best), np.concatenate(right)).error < 0.05
 
-    def test_the_point_is_the_best_of_the_validation_curve(self):
-        found = fitted(simulated_rounds(0))
-        curve = found.mixture.curve(found.validation)
-        assert found.mixture.validation_point_.acc_h == pytest.approx(curve.acc_h.max())
-        assert found.mixture.operating_point_.softness == 1
+    def test_the_point_is_the_best_in_the_mean_over_errors_of_the_bias(self):
+        mixture, validation = fitted(simulated_rounds(0))[1:]
+        curve, best = mixture.curve(validation), mixture.validation_point_
+
+        def expected(threshold):
+            moved = np.linspace(-4, 4, 81) * mixture.bias_error
+            ts, tr, _ = curve.sample(threshold + moved)
+            weights = np.exp(-((np.linspace(-4, 4, 81) / 2) ** 2) / 2)
+            return harmonic_mean(np.average(ts, weights=weights), np.average(tr, weights=weights))
+
+        assert mixture.bias_error > 0
+        assert expected(best.threshold) > max(expected(best.threshold + k) for k in (-1, -0.5, 0.5, 1))
+        mixture.gate_.bias_error_ = 0.0
+        assert mixture.operate_at(validation).validation_point_ == curve.best()
+        assert mixture.operating_point_.softness == 1
 
     def test_the_unit_of_scores_does_not_matter(self):
         rounds = simulated_rounds(0)

@@ -13,7 +13,7 @@ from cosmo.mixture.confidences import (
     with_samples,
 )
 
-temperatures = st.builds(Temperatures, *[st.floats(0.1, 10)] * 3)
+temperatures = st.builds(Temperatures, *[st.floats(0.1, 10)] * 3, st.floats(0, 1))
 seeds = st.integers(0, 10_000)
 
 
@@ -28,7 +28,8 @@ class TestCalibrated:
         logits, scores = draw(seed, n_seen, n_unseen)
         seen, unseen, confidences = calibrated(logits, scores, t)
         np.testing.assert_allclose(seen, softmax(logits / t.seen, axis=1), atol=1e-12)
-        np.testing.assert_allclose(unseen, softmax(scores[:, n_seen:] / t.unseen, axis=1), atol=1e-12)
+        sharp, wide = (softmax(scores[:, n_seen:] / (k * t.unseen), axis=1) for k in (1, 2))
+        np.testing.assert_allclose(unseen, (1 - t.flat) * sharp + t.flat * wide, atol=1e-12)
 
         logs = log_softmax(logits / t.seen, axis=1)
         choice = logs.argmax(axis=1)
@@ -175,6 +176,13 @@ class TestPooledTemperature:
         block = np.tile([1.0, 0.0], (4, 1)), np.zeros(4, int), np.ones(4)
         assert pooled_temperature([block], 0.1) == pytest.approx(pooled_temperature([block]))
         assert pooled_temperature([block], 0.5) == pytest.approx(1 / np.log(5), rel=1e-3)
+
+    def test_a_wide_part_is_fitted_with_a_smaller_temperature(self):
+        scores, target, weights = labelled(1.0, 3000, 5, np.random.default_rng(0))
+        _, others, _ = labelled(2.0, 3000, 5, np.random.default_rng(0))
+        target = np.where(np.arange(3000) % 10 < 3, others, target)
+        assert pooled_temperature([(scores, target, weights)], flat=0.3) == pytest.approx(1, rel=0.05)
+        assert pooled_temperature([(scores, target, weights)]) > 1.1
 
     def test_single_precision(self):
         scores, target, weights = labelled(2.0, 300, 4, np.random.default_rng(4))

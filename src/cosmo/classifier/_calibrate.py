@@ -21,12 +21,12 @@ from cosmo.classifier.combinations import GatedMixture
 from cosmo.classifier.rejection import Rejection, fit_rejection
 from cosmo.data.rounds import ROUNDS, groups_of
 from cosmo.gates.calibrated import CalibratedGate
-from cosmo.mixture.confidences import Temperatures, calibrated, pooled_temperature, support
+from cosmo.mixture.confidences import FLAT, Temperatures, calibrated, pooled_temperature, support
 from cosmo.mixture.curve import SeenUnseenCurve
 from cosmo.mixture.outputs import ExpertOutputs, OutputsSummary, stacking
 
 Codes = NDArray[np.intp]
-_RANDOM_CLASSES = 0.05  # whose labels are random, among those from which a temperature is fitted
+_RANDOM_CLASSES = 0.1  # whose labels are random, among those from which a temperature is fitted
 _FEWEST = 5  # classes offered together, below which the trend of the temperature is mostly noise
 
 
@@ -150,11 +150,11 @@ def calibrate(rounds: Sequence[RoundScores], columns: Codes) -> Calibration:
     by_round = [[group.outputs(temperatures) for group in one.groups] for one in rounds]
     outputs = [one for parts in by_round for one in parts]
     gate = CalibratedGate().fit(*outputs)
-    spread = float(np.std([gate.bias_on(parts) for parts in by_round], ddof=1)) if len(rounds) > 1 else 0.0
+    if len(rounds) > 1:
+        gate.bias_error_ = float(np.std([gate.bias_on(parts) for parts in by_round], ddof=1))
     mixture = GatedMixture(CalibratedGate(), smoothing="none", softnesses=(1.0,))
     mixture.gate_ = gate
     validation = pool([mixture.summary(one) for one in outputs], groups, columns)
-    mixture.operate_at(validation)
     mixture.rejection_ = _rejection(rounds, temperatures)
     mixture.stacking_ = _stacking_constant(groups, validation.gain)
     trend = _Trend(rounds, len(columns))
@@ -168,9 +168,8 @@ def calibrate(rounds: Sequence[RoundScores], columns: Codes) -> Calibration:
         change *= trend.factor
         factor = np.exp(slope * min(trend.factor, 1))
         gate.weights_, gate.bias_ = factor * gate.weights_, float(factor * (gate.bias_ + change))
-        spread = float(np.hypot(spread, change / 2))
-    gate.bias_error_ = spread
-    return Calibration(temperatures, mixture, validation)
+        gate.bias_error_ = float(np.hypot(gate.bias_error_, change / 2))
+    return Calibration(temperatures, mixture.operate_at(validation), validation)
 
 
 def _stacking_constant(groups: Sequence[Scores], gain: NDArray[np.float64]) -> float:
@@ -215,7 +214,7 @@ def fit_temperatures(groups: Sequence[Scores]) -> Temperatures:
         unseen = _unseen_temperature(groups)
     else:  # One class has probability one at any temperature; its scores are compared with the seen ones.
         unseen = pooled_temperature([(one.scores, one.target, one.weights()) for one in groups])
-    return Temperatures(seen, unseen, unseen)
+    return Temperatures(seen, unseen, unseen, FLAT)
 
 
 def _by_domain(groups: Sequence[Scores], *, unseen: bool = False) -> Iterator[tuple[Scores, Any]]:
@@ -231,6 +230,7 @@ def _unseen_temperature(groups: Sequence[Scores]) -> float:
             for one, u in _by_domain(groups, unseen=True)
         ],
         _RANDOM_CLASSES / len(np.unique(np.concatenate([one.unseen for one in groups]))),
+        FLAT,
     )
 
 

@@ -1,10 +1,10 @@
 """Estimates for the operating point: accuracies on test, and the share of samples of unseen classes.
 
 **Accuracies.** The hold-out rounds give one accuracy for each class in the role of an unseen one. Other
-unseen classes are like draws from them, and as many are drawn as the task has; where it has more than the
-rounds offer together, more of their accuracies are unknown. Seen classes stay the same, with other rows and
-other classes beside them. The gate may be wrong by a constant, which the rounds show, too: it moves both
-accuracies in opposite directions.
+unseen classes are like draws from them, and as many are drawn as the task has. They compete with more
+classes than in a round, so that the odds against each grow, at most in proportion to the number of classes.
+Seen classes stay the same, with other rows and other classes beside them. The gate may be wrong by a
+constant, which the rounds show, too: it moves both accuracies in opposite directions.
 
 **Share.** The calibrated gate gives the log-odds `v` of "unseen" at equal prior, the logarithm of a ratio of
 densities. The share `π` of largest likelihood of a batch maximises `Σ log(π·exp(v) + 1 - π)`: label shift
@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from cosmo._core.validation import check_shares
-from cosmo.data.rounds import offered_together
 from cosmo.metrics.accuracy import GZSLScores, Interval, harmonic_mean
 from cosmo.mixture.outputs import OutputsSummary
 
@@ -113,16 +112,28 @@ class _ClassAccuracy:
     def other_classes(self, n_unseen: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw the mean accuracy of other unseen classes, whose distribution is itself uncertain.
 
-        One class of any accuracy is added to the held-out ones, so that few of them give a wide interval;
-        more of them if the task has more unseen classes than any round can offer.
+        One class of any accuracy is added to the held-out ones, so that few of them give a wide interval.
         """
         right, rows = self.parts["unseen"]
-        unknown = n_unseen / offered_together(self.n_seen, n_unseen)
-        weights = rng.dirichlet(np.append(np.ones(len(rows)), max(1, unknown)), size=_DRAWS)
+        weights = rng.dirichlet(np.ones(len(rows) + 1), size=_DRAWS)
         counts = rng.multinomial(n_unseen, weights)
-        total = counts[:, :-1] @ (right / rows)
+        ratio = (self.n_seen + n_unseen - 1) / max(1, self.n_seen - 1)
+        accuracy = among_more_classes(right / rows, ratio ** rng.random((_DRAWS, 1)))
         any_accuracy = np.array([rng.random(n).sum() for n in counts[:, -1]])
-        return (total + any_accuracy) / n_unseen
+        return ((counts[:, :-1] * accuracy).sum(axis=1) + any_accuracy) / n_unseen
+
+
+def among_more_classes(
+    proba: NDArray[np.float64], ratio: float | NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return probabilities of classes if their odds against them grow by a ratio of numbers of classes.
+
+    Examples
+    --------
+    >>> among_more_classes(np.array([0.5, 1.0]), 3.0)
+    array([0.25, 1.  ])
+    """
+    return proba / (proba + (1 - proba) * ratio)
 
 
 _BINS = 200  # of log-odds

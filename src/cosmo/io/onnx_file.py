@@ -189,7 +189,12 @@ def _build(graph: _Graph, cosmo: Cosmo) -> None:
     unseen = graph.Sigmoid(graph.linear(inputs, slopes[:, None], np.array([bias])))
     seen = graph.Sub(1.0, unseen)
     graph.Squeeze(seen, [1], output="p_seen")
-    within = graph.Softmax(graph.Div(graph.columns(scores, n_seen, n), experts.temperatures.unseen), axis=1)
+    described = graph.Div(graph.columns(scores, n_seen, n), experts.temperatures.unseen)
+    flat = experts.temperatures.flat
+    within = graph.Add(
+        graph.Mul(graph.Softmax(described, axis=1), 1 - flat),
+        graph.Mul(graph.Softmax(graph.Div(described, 2.0), axis=1), flat),
+    )
     both = graph.Concat(
         graph.Mul(graph.Div(powers, graph.Cast(total, to=single)), seen), graph.Mul(within, unseen), axis=1
     )

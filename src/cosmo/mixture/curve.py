@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
 
 from cosmo._core.validation import as_class_index, as_number, check_shares
 from cosmo.metrics.accuracy import GZSLScores, Interval, harmonic_mean
@@ -155,6 +156,14 @@ class SeenUnseenCurve:
         """Return `Acc_ts`, `Acc_tr` and `Acc_H` at many thresholds."""
         k = np.searchsorted(self.corners, thresholds)
         return self.acc_ts[k], self.acc_tr[k], self.acc_h[k]
+
+    def blurred(self, spread: float, n: int = 9) -> SeenUnseenCurve:
+        """Return the curve of mean accuracies if all flips move together by a normal error of this spread."""
+        if not spread:
+            return self
+        moves = spread * norm.ppf((np.arange(n) + 0.5) / n)
+        gains = (np.tile(gain, n) / n for gain in (self.seen_gain, self.unseen_gain))
+        return SeenUnseenCurve((self.flips + moves[:, None]).ravel(), *gains)
 
     def best(self, *, min_seen: float = 0.0, min_unseen: float = 0.0) -> CurvePoint:
         """Return the point of largest `Acc_H` among those that keep the given floors.
