@@ -49,10 +49,10 @@ LEGEND = """\
 Percent, means over draws of classes. *H*: Acc_H at the point chosen without the test set; *best*: the largest
 that any point has on test; *loss*: their difference; *±*: standard error of H new minus H paper over the
 draws. *p(y)*, *p(U)*: calibration errors (15 bins of equal mass) at the chosen point and, for the calibrated
-method (*new*), at the true share of unseen samples (*share*). Few samples raise them: *chance* is what perfect
-probabilities would show on as many, and *debiased* is the error at the share less its bias, by resampling the
-frequencies of the bins (Kumar, Liang & Ma, "Verified uncertainty calibration", NeurIPS 2019). The samples of a
-class are not independent, which neither allows for; *pooled* takes all draws of a row together, at the share.
+method (*new*), at the true share of unseen samples (*share*). Few samples raise them: *chance* is what
+perfect probabilities would show on as many, and *debiased* is the error at the share less its bias, found by
+resampling the frequencies of the bins (Kumar, Liang & Ma, "Verified uncertainty calibration", NeurIPS 2019).
+Neither allows for samples of one class being alike; *pooled* takes all draws of a row together, at the share.
 
 The method was designed on other draws of the same classes of glyphs and intents (100 and above), and on
 training classes of CUB.
@@ -198,7 +198,8 @@ def table_of(frame: pd.DataFrame) -> pd.DataFrame:
         pooled = pooled_errors(frame[same])
         rows[f"{data} + {unseen}"] = {
             "H paper": paper["acc_h"], "best paper": paper["best"], "H new": new["acc_h"],
-            "±": noise.loc[(data, unseen)], "best new": new["best"], "loss paper": paper["best"] - paper["acc_h"],
+            "±": noise.loc[(data, unseen)], "best new": new["best"],
+            "loss paper": paper["best"] - paper["acc_h"],
             "loss new": new["best"] - new["acc_h"], "AUSUC paper": paper["ausuc"], "AUSUC new": new["ausuc"],
             "p(y) paper": paper["ece"], "p(y) new": new["ece"], "p(y) share": new["ece_share"],
             "chance": new["chance"], "debiased": new["debiased"], "pooled": pooled["pooled"],
@@ -266,7 +267,7 @@ def main() -> None:
     options.add_argument("--data", nargs="+", choices=list(SEEN), default=list(SEEN))
     options.add_argument("--counts", nargs="+", type=int, default=COUNTS, help="numbers of unseen classes")
     options.add_argument("--draws", type=int, default=5)
-    options.add_argument("--few", type=int, default=20, help="draws of glyphs with at most 3 unseen classes")
+    options.add_argument("--few", type=int, default=10, help="draws of glyphs with at most 3 unseen classes")
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--cache", default="cosmo-runs/carry-over", help="for finished tasks")
     options.add_argument("--write", metavar="FILE")

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from cosmo.metrics.accuracy import sampled_ausuc
 from cosmo.mixture.curve import SeenUnseenCurve
@@ -53,6 +54,14 @@ class TestByHand:
         np.testing.assert_allclose(ts, [1, 0, 1])
         np.testing.assert_allclose(tr, [0, 1, 0.5])
         np.testing.assert_allclose(h, [0, 0, 2 / 3])
+
+    def test_blurred_has_the_mean_accuracies_over_common_moves(self):
+        blurred = self.curve.blurred(0.7, n=3)
+        moves = 0.7 * norm.ppf([1 / 6, 1 / 2, 5 / 6])
+        for threshold in (-0.3, 0.4, 1.9):
+            means = np.mean([self.curve.at(threshold - move)[:2] for move in moves], axis=0)
+            np.testing.assert_allclose(blurred.at(threshold)[:2], means)
+        assert self.curve.blurred(0.0) is self.curve
 
     def test_floors(self):
         assert self.curve.best(min_unseen=0.8).threshold == 2.5

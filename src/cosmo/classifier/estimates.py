@@ -73,7 +73,7 @@ def expected_scores(
     tail = (1 - level) / 2
     low, high = np.quantile([acc_ts, acc_tr, acc_h], [tail, 1 - tail], axis=1).tolist()
     return ExpectedScores(
-        GZSLScores(here.mean("unseen"), here.mean("seen"), float(acc_h.mean())),
+        GZSLScores(here.mean("unseen", here.ratio(n_unseen) ** 0.5), here.mean("seen"), float(acc_h.mean())),
         (Interval(low[0], high[0]), Interval(low[1], high[1]), Interval(low[2], high[2])),
     )
 
@@ -93,10 +93,14 @@ class _ClassAccuracy:
             with_rows = rows[part] > 0
             self.parts[domain] = right[part][with_rows], rows[part][with_rows]
 
-    def mean(self, domain: str) -> float:
-        """Return the mean accuracy of the classes."""
+    def ratio(self, n_unseen: int) -> float:
+        """Return how many times as many classes a class competes with in the task, at most."""
+        return (self.n_seen + n_unseen - 1) / max(1, self.n_seen - 1)
+
+    def mean(self, domain: str, ratio: float = 1.0) -> float:
+        """Return the mean accuracy of the classes, the odds against each a number of times as large."""
         right, rows = self.parts[domain]
-        return float((right / rows).mean())
+        return float(among_more_classes(right / rows, ratio).mean())
 
     def other_rows(self, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw the mean accuracy of the seen classes on as many other rows, beside other classes."""
@@ -117,15 +121,12 @@ class _ClassAccuracy:
         right, rows = self.parts["unseen"]
         weights = rng.dirichlet(np.ones(len(rows) + 1), size=_DRAWS)
         counts = rng.multinomial(n_unseen, weights)
-        ratio = (self.n_seen + n_unseen - 1) / max(1, self.n_seen - 1)
-        accuracy = among_more_classes(right / rows, ratio ** rng.random((_DRAWS, 1)))
+        accuracy = among_more_classes(right / rows, self.ratio(n_unseen) ** rng.random((_DRAWS, 1)))
         any_accuracy = np.array([rng.random(n).sum() for n in counts[:, -1]])
         return ((counts[:, :-1] * accuracy).sum(axis=1) + any_accuracy) / n_unseen
 
 
-def among_more_classes(
-    proba: NDArray[np.float64], ratio: float | NDArray[np.float64]
-) -> NDArray[np.float64]:
+def among_more_classes(proba: NDArray[np.float64], ratio: float | NDArray[np.float64]) -> NDArray[np.float64]:
     """Return probabilities of classes if their odds against them grow by a ratio of numbers of classes.
 
     Examples

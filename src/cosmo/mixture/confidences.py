@@ -28,8 +28,8 @@ CONFIDENCES = (
 )
 """Inputs of the gate; the others are of the unseen expert."""
 
-# Weight of the doubled temperature; chosen among 0.2 to 0.5, and factors 1.6 to 4, on other draws of CLINC and
-# glyphs (100 to 111) and on training classes of CUB.
+# Weight of the doubled temperature; chosen among 0.2 to 0.5, and factors 1.6 to 4, on other draws of CLINC
+# and glyphs (100 to 111) and on training classes of CUB.
 FLAT = 0.3
 _TINY = 1e-30
 _RANGE = np.array([-9, 6])  # of log-temperatures, around the logarithm of the spread of the scores
