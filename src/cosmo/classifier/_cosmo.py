@@ -92,7 +92,7 @@ class Cosmo(RejectOption, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     budget : float, default=60.0
         Seconds of computation, estimated, for the candidates of "auto".
     rounds : int, optional
-        Number of hold-out rounds; by default 4 or 5. Experts that are slow to train have the hold-out on
+        Number of hold-out rounds; by default 4 to 6. Experts that are slow to train have the hold-out on
         which their parameters are chosen.
     gate : Gate, default=ConfidenceGate()
         Of the paper's method, as the next three.

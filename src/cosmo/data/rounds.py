@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from cosmo._core.validation import as_number
 from cosmo.data.splits import HoldOut
 
-ROUNDS = 5  # most rounds in which every class is held out once
+ROUNDS = 6  # most rounds in which every class is held out once
+_MANY = 30  # seen classes, with which one round fewer leaves enough for the training
 _LEAST = 4  # rounds if many classes are held out in each
 _ROW_SHARE = 1 / 8  # of the rows of the other classes, for Seen-Val
 _MAX_ROWS = 20_000  # of Seen-Val and of Unseen-Val in a round
@@ -69,7 +70,7 @@ def deployment_rounds(
     halves: bool = True,
     seed: int | None = 0,
 ) -> list[Round]:
-    """Draw the rounds, by default 4 or 5; every class is held out about equally often.
+    """Draw the rounds, by default 4 to 6; every class is held out about equally often.
 
     `codes` are the classes of the rows, from 0; `n_unseen` is the number of unseen classes of the task;
     `halves` draws `Round.halves`.
@@ -78,12 +79,12 @@ def deployment_rounds(
     --------
     >>> rounds = deployment_rounds(np.repeat(np.arange(12), 8), 3)
     >>> len(rounds), [group.tolist() for group in rounds[0].groups]
-    (4, [[7, 9], [2, 9]])
+    (6, [[2, 9]])
     """
     n_seen = int(codes.max()) + 1
     offered = offered_together(n_seen, n_unseen)
     if n_rounds is None:
-        n_held = max(offered, -(-n_seen // ROUNDS))
+        n_held = max(offered, -(-n_seen // (ROUNDS - (n_seen >= _MANY))))
         n_rounds = min(max(_LEAST, -(-n_seen // n_held)), n_seen)
     else:
         n_rounds = as_number(n_rounds, name="rounds", whole=True)
