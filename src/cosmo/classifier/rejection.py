@@ -27,7 +27,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from cosmo._core.validation import check_shares
 from cosmo.classifier._prediction import OperatingPoints
-from cosmo.classifier.estimates import among_more_classes
 from cosmo.gates.calibrated import domain_weights
 from cosmo.mixture.outputs import OutputsSummary
 from cosmo.mixture.smoothing import gate_belief
