@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from cosmo.paper.document import Picture, Section, as_html, as_markdown, text_tables
-from cosmo.paper.tables import Selection, fill
+from cosmo.paper.document import Picture, Section, Selection, as_html, as_markdown, fill, text_tables
 from cosmo.viz.plots import save_figure
 from cosmo.viz.text import TextTable
 

@@ -5,6 +5,7 @@ import pytest
 from cosmo._core.cache import Cache
 from cosmo.data import GZSLDataset, Split, write_xlsa17
 from cosmo.mixture.outputs import ExpertOutputs
+from cosmo.paper.document import TABLES, Selection
 from cosmo.paper.reproduce import (
     PARTS,
     Reproduction,
@@ -14,7 +15,6 @@ from cosmo.paper.reproduce import (
     draw_walkthrough,
 )
 from cosmo.paper.runner import Runner, find_inputs
-from cosmo.paper.tables import TABLES, Selection
 from cosmo.paper.trials import Missing, Trial, fitted
 
 

@@ -5,8 +5,8 @@ from cosmo._core.cache import Cache
 from cosmo.classifier.ways import WAYS
 from cosmo.evaluation.compare import published_numbers
 from cosmo.evaluation.run import CALIBRATED
+from cosmo.paper.document import TABLES, Selection, fill, trials
 from cosmo.paper.runner import DATASETS, EXPERTS, Holding, Runner, find_inputs
-from cosmo.paper.tables import TABLES, Selection, fill, trials
 from cosmo.paper.trials import Trial
 
 LAGO = {"experts": ["LAGO"], "sources": ["predictions"]}

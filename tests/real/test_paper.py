@@ -3,9 +3,9 @@
 import pytest
 
 from cosmo._core.cache import Cache
+from cosmo.paper.document import Selection, fill
 from cosmo.paper.reproduce import draw_splits
 from cosmo.paper.runner import Runner, find_inputs
-from cosmo.paper.tables import Selection, fill
 
 
 @pytest.fixture(scope="module")

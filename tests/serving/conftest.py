@@ -13,8 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from cosmo import ESZSL
 from cosmo.io.model import fit_model
-from cosmo.serving.api import make_api
-from cosmo.serving.model import ServedModel
+from cosmo.serving.api import ServedModel, make_api
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cosmo.io.model import Model, fit_model
-from cosmo.serving.api import JsonFormatter
-from cosmo.serving.model import ServedModel
+from cosmo.serving.api import JsonFormatter, ServedModel
 
 
 def error_of(answer, status):

@@ -10,10 +10,9 @@ from cosmo._core.cache import Cache
 from cosmo._core.files import write_atomic
 from cosmo.cli import _options, _output
 from cosmo.cli._output import PlainConsole, progress
-from cosmo.paper.document import Section, as_html, as_markdown
+from cosmo.paper.document import Section, Selection, as_html, as_markdown
 from cosmo.paper.reproduce import PARTS, Reproduction
 from cosmo.paper.runner import DATASETS, EXPERTS, Runner, find_inputs
-from cosmo.paper.tables import Selection
 from cosmo.paper.trials import SEARCHES, SOURCES
 
 

@@ -52,8 +52,7 @@ def run_serve(args: argparse.Namespace) -> int:
             raise ValueError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(args, name)}")
     from prometheus_client import CollectorRegistry
 
-    from cosmo.serving.api import JsonFormatter, make_api
-    from cosmo.serving.model import ServedModel
+    from cosmo.serving.api import JsonFormatter, ServedModel, make_api
     from cosmo.serving.server import allowed_hosts, is_loopback, run_server
 
     token = os.environ.get("COSMO_TOKEN") or None

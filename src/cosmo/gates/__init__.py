@@ -9,8 +9,7 @@ from cosmo._core import lazy
 if TYPE_CHECKING:
     from cosmo.gates.base import Gate
     from cosmo.gates.baselines import MaxSoftmaxGate, NoveltyGate
-    from cosmo.gates.confidence import ConfidenceGate
-    from cosmo.gates.evidence import EvidenceGate
+    from cosmo.gates.confidence import ConfidenceGate, EvidenceGate
     from cosmo.gates.leave_out import LeaveOutGate
     from cosmo.gates.odin import OdinGate
 
@@ -32,7 +31,7 @@ _MODULES = {
     "MaxSoftmaxGate": "baselines",
     "NoveltyGate": "baselines",
     "ConfidenceGate": "confidence",
-    "EvidenceGate": "evidence",
+    "EvidenceGate": "confidence",
     "LeaveOutGate": "leave_out",
     "OdinGate": "odin",
 }

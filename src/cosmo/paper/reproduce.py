@@ -20,9 +20,8 @@ from cosmo.classifier._prediction import explain
 from cosmo.classifier.combinations import Combination, GatedMixture
 from cosmo.data.splits import Protocol, authors_hold_out
 from cosmo.mixture.outputs import ExpertOutputs
-from cosmo.paper.document import Picture, Section, text_tables
+from cosmo.paper.document import TABLES, Picture, Section, Selection, fill, text_tables, trials
 from cosmo.paper.runner import Runner
-from cosmo.paper.tables import TABLES, Selection, fill, trials
 from cosmo.paper.trials import CONTENT, Missing, Source, Trial, fitted
 from cosmo.viz.plots import save_figure
 from cosmo.viz.plots.plane import PlanePanel, plot_planes, published_points
