@@ -3,9 +3,8 @@
 import tempfile
 
 from cosmo._core.cache import Cache
-from cosmo.paper.document import text_tables
+from cosmo.paper.document import Selection, fill, text_tables
 from cosmo.paper.runner import Runner, find_inputs
-from cosmo.paper.tables import Selection, fill
 
 with tempfile.TemporaryDirectory() as folder:
     # find_inputs("DATA") finds the folders of the benchmark; with None there is only the built-in data set.

