@@ -77,7 +77,8 @@ def test_card(model, path):
     assert card["date"] is None
     assert card["chosen"]["gamma"] == 1.0
     curve = model.cosmo.validation_curve_
-    assert card["validation"]["acc_h"] == pytest.approx(curve.at(model.cosmo.operating_point_.threshold).acc_h)
+    point = curve.at(model.cosmo.operating_point_.threshold)
+    assert card["validation"]["acc_h"] == pytest.approx(point.acc_h)
     assert card["validation"]["ausuc"] == curve.area
     model.cosmo.operate_at(threshold=0.9)
     assert model.card()["validation"]["acc_ts"] > card["validation"]["acc_ts"]
