@@ -205,10 +205,9 @@ class Model:
         """Learn from labelled samples after the training, in a fraction of its time.
 
         Unseen classes become seen: their samples are blended with their descriptions, by a penalty that falls
-        with the number of samples. Further samples of seen classes are learned in the same way. From five
-        samples of a class on, an unseen expert with a closed form (`ESZSL`, `GaussianExpert`,
-        `SimilarityExpert`) learns about the other classes, too; else these keep their probabilities relative
-        to each other.
+        with the number of samples. Seen classes learn in the same way. From five samples of a class on,
+        unseen experts with a closed form (`ESZSL`, `GaussianExpert`, `SimilarityExpert`) learn about the
+        other classes, too; else these keep their probabilities relative to each other.
 
         Parameters
         ----------
