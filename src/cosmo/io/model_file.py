@@ -134,7 +134,8 @@ def load(path: str | Path, *, trusted: Iterable[str | type] = ()) -> Any:
         check_trusted(content.get("types", []), names)
         model = unpack(content["root"], arrays, names)
         longest = max((size for values in arrays.values() for size in values.shape), default=0)
-        if not getattr(_cosmo_of(model), "n_features_in_", 0) <= longest:
+        n_features = getattr(_cosmo_of(model), "n_features_in_", 0)
+        if not isinstance(n_features, int) or n_features > longest:
             raise ModelError("damaged or altered: it claims more features than its arrays have")
         _check_probe(_cosmo_of(model), answer)
     except ModelError as error:

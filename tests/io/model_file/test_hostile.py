@@ -225,9 +225,11 @@ def test_a_model_of_the_wrong_kind(path):
     check_rejected(path, match="holds a Cosmo or a Model, not a ESZSL")
 
 
-def test_absurd_numbers_of_features(path):
+@pytest.mark.parametrize("number", [2**50, "ESZSL"])
+def test_absurd_numbers_of_features(path, number):
     def claim(content, arrays):
-        of_class(content, "Cosmo")["state"]["n_features_in_"] = 2**50
+        value = of_class(content, number) if isinstance(number, str) else number
+        of_class(content, "Cosmo")["state"]["n_features_in_"] = value
         of_class(content, "Model")["state"]["rehearsal"] = None
 
     write_altered(path, claim)
