@@ -127,7 +127,7 @@ class _ClassAccuracy:
 
 
 def among_more_classes(proba: NDArray[np.float64], ratio: float | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return probabilities of classes if their odds against them grow by a ratio of numbers of classes.
+    """Return the probabilities after the odds against each class grow by a ratio.
 
     Examples
     --------

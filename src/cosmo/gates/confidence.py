@@ -72,7 +72,7 @@ class ConfidenceGate(Gate):
         """Return the gate's inputs: unseen top-K, then seen top-K for every temperature."""
         if self.k is None or self.temperatures is None:
             raise ValueError("k or temperatures is None; choose them by `tuned`")
-        k = _checked(self.k)
+        k = _check_k(self.k)
         blocks = [outputs.top_unseen(k)] if self.use_unseen else []
         blocks += [outputs.top_seen(k, t) for t in self.temperatures]
         return np.concatenate(blocks, axis=1, dtype=np.float64)
@@ -152,7 +152,7 @@ class EvidenceGate(Gate):
 
     def features(self, outputs: ExpertOutputs) -> NDArray[np.float64]:
         """Return the gate's inputs, shape (n_samples, n_inputs), before they are standardised."""
-        k = _checked(self.k)
+        k = _check_k(self.k)
         seen, unseen = outputs.seen.astype(np.float64), outputs.unseen.astype(np.float64)
         tops = [top_k(seen, k), top_k(seen, k, 3.0), top_k(unseen, k)]
         best = top_k(seen, 2)
@@ -216,7 +216,7 @@ class _Neighbourhood(Observer):
         return np.stack(columns, axis=1)
 
 
-def _checked(k: int) -> int:
+def _check_k(k: int) -> int:
     k = as_number(k, name="k", whole=True)
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
